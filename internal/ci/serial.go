@@ -2,7 +2,7 @@ package main
 
 // cores are the folders of the pure rules; other sub-folders of them are edges.
 var cores = []string{
-	"task", "matcher", "matcher/health", "matcher/replica", "taskqueue", "taskqueue/matchmaker",
+	"task", "matcher", "matcher/health", "matcher/replica", "taskqueue", "taskqueue/matchmaker", "taskqueue/serving",
 	"pilot/message", "pilot/worker", "pilot/master", "dht", "cache",
 }
 

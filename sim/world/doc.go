@@ -1,10 +1,9 @@
-// Package world is one simulation of the whole system: the queue's rules over its
-// tables, overlays, masters and workers, all of them those of the product, in virtual
+// Package world is one simulation of the whole system: the queue's rules and serving over
+// its tables, overlays, masters and workers, all of them those of the product, in virtual
 // time, over links that lose, delay and break, above a disk that fails. Models stand
 // for what is not ours: network, kad-dht, the queue's disk, storage elements, caches,
-// payloads and batch systems. Where the queue matches tasks, a short copy of its
-// serving shell stands around the real matchmaker; all pilots are in the overlay from
-// the start.
+// payloads and batch systems. What parks calls, wakes them and matches tasks around the
+// rules is the product's (package serving); all pilots are in the overlay from the start.
 //
 // A run follows from its seed: DrawPlan draws what is there and what goes wrong when,
 // Run plays it and says what was not as it must be. Command sim/soak (`make soak`) plays

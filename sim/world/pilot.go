@@ -15,6 +15,7 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 )
 
 // node is a worker node with its pilot: the real roles, the real overlay, and a
@@ -36,12 +37,14 @@ type node struct {
 	time     drifting
 	calls    rate
 	member   *memnet.Node
-	worker   *worker.Worker
-	master   *master.Master
-	office   *master.Office
-	settings task.SiteSettings
-	word     master.ModeWord
-	claimed  *taskqueue.ClaimResult
+
+	connection serving.Connection // to the queue
+	worker     *worker.Worker
+	master     *master.Master
+	office     *master.Office
+	settings   task.SiteSettings
+	word       master.ModeWord
+	claimed    *taskqueue.ClaimResult
 
 	cache    map[task.FileKey]task.Digest // by every key
 	sole     map[task.OutputID]bool       // what stays until it is stored
@@ -169,18 +172,12 @@ func (n *node) resume() {
 // kill ends a pilot at once, as SIGKILL does.
 func (n *node) kill() {
 	n.note("%s is killed", n.id)
-	if n.reaches() && n.queue.site(n.site.name).Master == n.id {
-		n.queue.broken[n.site.name] = n.queue.clock()
-	}
-	if n.queue.parked[n.id] != nil {
-		n.queue.maker.Broken(n.queue.clock(), n.site.name, n.id)
-	}
 	n.end()
 }
 
 func (n *node) end() {
 	n.alive, n.paused = false, false
-	delete(n.queue.parked, n.id)
+	n.queue.hangUp(n)
 	for _, p := range n.payloads {
 		p.over = true
 	}
@@ -237,10 +234,6 @@ func (n *node) farewell() {
 func (n *node) cutOff(offline bool) {
 	n.note("%s reaches the queue: %v", n.id, !offline)
 	n.offline = offline
-	if c := n.queue.parked[n.id]; offline && c != nil {
-		delete(n.queue.parked, n.id)
-		n.queue.fail(n, c.number)
-	}
 }
 
 // overlayActs takes what the overlay wants of its user; like the product's

@@ -3,33 +3,32 @@ package world
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
-	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
+	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
 )
 
 // queue is the task queue: the product's rules over its tables above a model of a
-// disk. It parks calls without news as the product's server does.
+// disk, with the product's serving around them.
 type queue struct {
 	*world
 	disk   *disk
 	store  *tables.Store
 	config taskqueue.Config
 	rules  *taskqueue.Rules
-	parked map[task.PilotID]*call
-	maker  *matchmaker.Matchmaker
-	told   map[task.PilotID]any // what a pilot was last told of the state of things
-	broken map[task.Site]taskqueue.Instant
 	away   bool // nobody answers, and its clock stands still
 	stood  time.Duration
 	gone   time.Duration // since when it is away, or its disk takes nothing
 	lag    time.Duration // that its disk takes for a commit
 	skew   time.Duration // by which its wall clock is wrong
+
+	desk     *serving.Desk
+	matching *serving.Matching
+	calling  []*call // under way
 
 	calls     int // that arrived: Syncs, claims and deliveries
 	callBytes int // of their requests
@@ -40,10 +39,8 @@ type queue struct {
 }
 
 func newQueue(w *world, config taskqueue.Config) *queue {
-	q := &queue{
-		world: w, disk: newDisk(), config: config,
-		parked: make(map[task.PilotID]*call), told: make(map[task.PilotID]any), broken: make(map[task.Site]taskqueue.Instant),
-	}
+	config.Site.MarkEvery = max(config.Site.MarkEvery, 2*signsTime) // as the product's server does
+	q := &queue{world: w, disk: newDisk(), config: config}
 	q.open()
 	return q
 }
@@ -55,7 +52,7 @@ func (q *queue) open() {
 		q.judge.Fatalf("the queue's store does not open: %v", err)
 	}
 	q.store, q.rules = store, taskqueue.NewRules(q.config)
-	q.newMaker()
+	q.serveCalls()
 }
 
 // clock stands still while the queue is away or its disk takes nothing, and starts an
@@ -110,18 +107,14 @@ func (q *queue) update(change func(*taskqueue.Turn) error) error {
 	if err != nil {
 		return err
 	}
-	q.maker.Changed(&effects)
-	if len(effects.Tasks) > 0 || effects.TooMany || effects.WakeAll {
-		q.after(0, q.callIn)
-	}
+	q.matching.Changed(&effects)
+	q.desk.Changed(&effects)
 	for _, s := range effects.Sites {
 		q.note("%s is in mode %s, before %q: %s", s.Site, s.Mode, s.Before, s.Why)
 	}
-	for _, n := range q.pilots {
-		_, site := effects.Wake[string(n.site.name)]
-		_, own := effects.Pilots[n.id]
-		if q.parked[n.id] != nil && (effects.WakeAll || effects.Modes || site || own) {
-			q.after(0, func() { q.wake(n) })
+	for i := range effects.News {
+		if n := &effects.News[i]; n.Kind == taskqueue.NewsPilotDied {
+			q.note("%s is taken for dead: %s", n.Pilot, n.Text)
 		}
 	}
 	return nil
@@ -223,13 +216,11 @@ func (q *queue) stop() {
 		q.gone = q.now()
 	}
 	q.away, q.disk.power = true, noCut
-	for _, id := range slices.Sorted(maps.Keys(q.parked)) {
-		c := q.parked[id]
-		delete(q.parked, id)
-		q.fail(c.from, c.number)
+	for _, c := range q.calling {
+		c.over = true
+		q.fail(c)
 	}
-	clear(q.told)
-	clear(q.broken)
+	q.calling = nil
 }
 
 func (q *queue) start() {
@@ -237,6 +228,11 @@ func (q *queue) start() {
 	q.disk.full, q.disk.sick = false, false
 	q.away, q.stood = false, q.stood+q.now()-q.gone
 	q.open()
+	for _, s := range q.sites {
+		if record := q.site(s.name); record.Name != "" {
+			q.desk.Assume(s.name, record.Term, q.clock())
+		}
+	}
 	q.must(func(t *taskqueue.Turn) error { return q.rules.LookAgain(t) })
 }
 
@@ -290,29 +286,6 @@ func (q *queue) tick() {
 		})
 	}
 	q.after(max(next.Sub(q.clock()), 10*time.Millisecond), q.tick)
-}
-
-// noteSigns keeps the signs of life of masters whose calls are parked.
-func (q *queue) noteSigns() {
-	if !q.works() || len(q.parked) == 0 {
-		return
-	}
-	q.must(func(t *taskqueue.Turn) (err error) {
-		pulled := make(map[task.Site]bool)
-		for _, n := range q.pilots {
-			if q.parked[n.id] == nil || !n.reaches() {
-				continue
-			}
-			if name := n.site.name; n.office.Own() && !pulled[name] {
-				pulled[name] = true
-				err = errors.Join(err, q.rules.HeardPull(t, name, q.maker.Capacity(name)))
-			}
-			if chief, term := n.member.Overlay.Master(); chief.Peer == n.peer {
-				err = errors.Join(err, q.rules.Heard(t, n.site.name, term))
-			}
-		}
-		return err
-	})
 }
 
 func (q *queue) leasesOf(name task.Site) (leases []taskqueue.Lease) {

@@ -72,7 +72,6 @@ const (
 	callFailure = 3 * time.Second       // until a call that nobody answers fails
 	garbageTime = 30 * time.Second      // between two deletions
 	publishTime = 5 * time.Millisecond  // of outputs into a cache
-	signsTime   = time.Second           // between two notes of parked calls
 	lookEvery   = 2 * time.Second       // between two looks at sites: few find anything
 )
 

@@ -61,7 +61,7 @@ func (s *Server) loadClock(ctx context.Context) error {
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			s.syncs.assume(sites[i].Name, sites[i].Term, at)
+			s.masters.desk.Assume(sites[i].Name, sites[i].Term, at)
 		}
 		return nil
 	})
@@ -126,7 +126,7 @@ func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 }
 
 func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts map[task.Site]*tally) error {
-	signs := s.syncs.signs(s.turns.clock.now()) // not of the time to come: a connection may end before that
+	now := s.turns.clock.now() // not the time to come: a connection may end before that
 	return s.turns.updateAt(ctx, at, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)
@@ -136,7 +136,7 @@ func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts m
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			if err := s.saveSite(t, sites[i].Name, signs, counts); err != nil {
+			if err := s.saveSite(t, sites[i].Name, now, counts); err != nil {
 				return err
 			}
 		}
@@ -147,18 +147,9 @@ func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts m
 // saveSite writes what was noted of a site since the last time. What was
 // noted of one that the store does not know, as after going back to a backup,
 // is dropped.
-func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, signs map[task.Site]sign, counts map[task.Site]*tally) error {
-	if last, ever := signs[site]; ever && last.at <= t.Clock {
-		then := *t
-		then.Clock = last.at
-		if err := s.turns.marks.Heard(&then, site, last.term); err != nil {
-			return err
-		}
-	}
-	if capacity, heard := s.pulls.hearsFrom(site); heard {
-		if err := s.turns.marks.HeardPull(t, site, capacity); err != nil {
-			return err
-		}
+func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, now taskqueue.Instant, counts map[task.Site]*tally) error {
+	if err := s.masters.matching.SaveSigns(t, site, now); err != nil {
+		return err
 	}
 	return s.saveRequests(t, site, counts)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/pilotage-grid/pilotage/identity/issuer"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 )
 
 // Default addresses (INTERFACE, "Places and names").
@@ -105,16 +106,11 @@ type Timing struct {
 	// Persist is how often clock, signs of life and counts are written: what
 	// a crash may set the clock back.
 	Persist time.Duration
-	// MaxHold bounds how long a Sync is parked: a master calls every 2 s.
-	MaxHold time.Duration
-	// MaxPullHold bounds how long a Pull is parked: there are as many as pilots.
-	MaxPullHold time.Duration
+	// Holds bound how long and how often calls of masters and pilots wait.
+	Holds serving.Holds
 	// MatchTick is how often sites are looked after at which the queue matches
 	// tasks.
 	MatchTick time.Duration
-	// WakePause is the shortest time between two looks of a parked Sync, so
-	// that a stream of changes does not become a stream of transactions.
-	WakePause time.Duration
 	// WatchPause is the shortest time between two messages of a watch.
 	WatchPause time.Duration
 	// CloseAudit is how often old records of the audit log are looked for, to be moved
@@ -140,10 +136,10 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.ClockTick, 250 * time.Millisecond},
 		{&t.Persist, time.Second},
-		{&t.MaxHold, 2 * time.Second},
-		{&t.MaxPullHold, 10 * time.Second},
+		{&t.Holds.Sync, serving.DefaultHolds.Sync},
+		{&t.Holds.Pull, serving.DefaultHolds.Pull},
+		{&t.Holds.Pause, serving.DefaultHolds.Pause},
 		{&t.MatchTick, 500 * time.Millisecond},
-		{&t.WakePause, 20 * time.Millisecond},
 		{&t.WatchPause, 100 * time.Millisecond},
 		{&t.CloseAudit, time.Minute},
 		{&t.Garbage, 30 * time.Second},

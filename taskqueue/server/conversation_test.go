@@ -388,7 +388,7 @@ func TestAnyPilotDelivers(t *testing.T) {
 
 // Whether a hold is bounded by the server too.
 func TestHoldIsBounded(t *testing.T) {
-	q := start(t, func(c *serverConfig) { c.Timing.MaxHold = 30 * time.Millisecond })
+	q := start(t, func(c *serverConfig) { c.Timing.Holds.Sync = 30 * time.Millisecond })
 	q.addSite("siteA")
 	p := q.join("siteA")
 	p.introduce()

@@ -10,14 +10,8 @@ func Permitted(method string) bool { _, listed := permissions[method]; return li
 
 // Parked tells whether a Sync of the site waits.
 func (s *Server) Parked(site task.Site) bool {
-	s.syncs.mutex.Lock()
-	defer s.syncs.mutex.Unlock()
-	for t := range s.syncs.site(site).tickets {
-		if t.parked {
-			return true
-		}
-	}
-	return false
+	parked, _ := s.masters.desk.Parked(site)
+	return parked
 }
 
 // Clock is the service clock.

@@ -126,7 +126,7 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 		return err
 	}
 	defer h.server.relays.end(w)
-	h.server.syncs.wake(string(w.site))
+	h.server.masters.desk.WakeSite(w.site)
 	came, look := time.Now(), time.NewTicker(relayLook)
 	defer look.Stop()
 	if err := h.hopeless(ctx, w, came); err != nil {

@@ -121,7 +121,7 @@ func (h *siteHandlers) shutOut(ctx context.Context) error {
 	if err := h.server.access.reloadAccess(ctx); err != nil {
 		return err
 	}
-	h.server.syncs.wakeAll()
+	h.server.masters.desk.WakeAll()
 	h.server.watches.all()
 	h.server.shown.events.watches.all()
 	return nil

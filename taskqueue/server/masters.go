@@ -2,121 +2,166 @@ package server
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 )
 
-// masters serves the masters of sites: it answers and parks their calls, and decides on
-// claims.
+// masters serves the masters of sites, and pilots that are their own: it answers and
+// parks their calls, decides on claims, and matches tasks where the queue does so.
 type masters struct {
 	turns    *turns
-	syncs    *parkedSyncs
+	desk     *serving.Desk
+	matching *serving.Matching
+	due      chan struct{} // pilots are to be called in; holds one
 	relays   *relays
 	access   *access
 	config   *Config
 	shown    *shown
-	stopping <-chan struct{}
 }
 
-// sync serves one Sync. It is answered at once if it brings news or the queue
-// has some; else it is parked until something changes for its site, a newer
-// Sync of the site comes, or its time is over.
-func (m *masters) sync(ctx context.Context, c caller, in task.Sync) (task.SyncReply, error) {
-	ticket := m.syncs.arrive(in.Site, in.Term, connectionOf(ctx))
-	defer func() { m.syncs.leave(in.Site, ticket, m.turns.clock.now()) }()
-	hold := time.NewTimer(min(in.Hold, m.config.Timing.MaxHold))
-	defer hold.Stop()
-	for {
-		reply, err := m.syncOnce(ctx, in, ticket)
-		if err == nil && slices.Contains(reply.Denied, c.peer) {
-			err = revoked(c) // while the call was under way
-		}
-		if err != nil {
-			return task.SyncReply{}, err
-		}
-		if bringsNews(in) || m.saysNews(in, reply) || in.Hold <= 0 {
-			m.syncs.supersede(in.Site, ticket)
-			m.syncs.tell(in.Site, in.Term, reply)
-			return reply, nil
-		}
-		m.syncs.park(in.Site, ticket)
-		looked := time.Now()
-		select {
-		case <-ticket.wake:
-		case <-ticket.ended:
-			return reply, nil
-		case <-hold.C:
-			m.syncs.tell(in.Site, in.Term, reply)
-			return reply, nil
-		case <-m.stopping:
-			return reply, nil
-		case <-ctx.Done():
-			return task.SyncReply{}, ctx.Err()
-		}
-		if err := m.access.recheck(c, time.Now()); err != nil {
-			return task.SyncReply{}, err
-		}
-		if err := pause(ctx, m.stopping, m.config.Timing.WakePause-time.Since(looked)); err != nil {
-			return task.SyncReply{}, err
-		}
+func (s *Server) newMasters() masters {
+	m := masters{
+		turns: s.turns, desk: serving.NewDesk(s.config.Timing.Holds), due: make(chan struct{}, 1),
+		relays: &s.relays, access: &s.access, config: &s.config, shown: &s.shown,
+	}
+	m.matching = serving.NewMatching(serving.Turns{
+		Rules: s.turns.rules, Update: s.turns.update, View: s.turns.view, Clock: s.turns.clock.now,
+	}, m.desk, func() { wake(m.due) })
+	return m
+}
+
+// wake signals to a channel that holds one signal.
+func wake(signal chan struct{}) {
+	select {
+	case signal <- struct{}{}:
+	default:
 	}
 }
 
-func (m *masters) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (task.SyncReply, error) {
-	var reply task.SyncReply
+// now is this moment by both clocks.
+func (ts *turns) now() serving.Moment {
+	return serving.Moment{Service: ts.clock.now(), Machine: time.Now()}
+}
+
+// sync serves one Sync.
+func (m *masters) sync(ctx context.Context, c caller, in task.Sync) (task.SyncReply, error) {
+	signal := make(chan struct{}, 1)
+	call := m.desk.Sync(m.turns.now(), &in, connectionOf(ctx), func() { wake(signal) })
+	defer func() { m.desk.Leave(m.turns.now(), call) }()
 	if len(in.Outcomes) > 0 {
 		m.config.Log.Debug("outcomes received", "site", in.Site, "outcomes", len(in.Outcomes))
 	}
-	err := m.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		reply, err = m.turns.rules.Sync(t, in)
-		return err
+	reply, err := m.serve(ctx, c, call, signal, func() (reply task.PullReply, office bool, err error) {
+		err = m.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+			reply.SyncReply, err = m.turns.rules.Sync(t, in)
+			return err
+		})
+		if err == nil {
+			m.warnOfUnknown(in.Site, reply.Acks)
+			m.shown.attempts(in.Site, in.Starts, in.Outcomes, in.Stored, reply.Acks)
+			reply.Wanted = m.relays.ask(in.Site)
+		}
+		return reply, true, err
 	})
-	if err == nil {
-		reply.Wanted = m.relays.ask(in.Site)
-		m.syncs.hear(in.Site, ticket, m.turns.clock.now())
-		m.warnOfUnknown(in.Site, reply.Acks)
-		m.shown.attempts(in.Site, in.Starts, in.Outcomes, in.Stored, reply.Acks)
+	return reply.SyncReply, err
+}
+
+// pull serves one Pull.
+func (m *masters) pull(ctx context.Context, c caller, in task.Pull) (task.PullReply, error) {
+	signal := make(chan struct{}, 1)
+	call := m.desk.Pull(m.turns.now(), &in, connectionOf(ctx), func() { wake(signal) })
+	capacity := m.matching.Hear(&in)
+	defer func() {
+		if m.desk.Leave(m.turns.now(), call) && ctx.Err() != nil {
+			m.matching.Broken(in.Site, in.Pilot)
+		}
+	}()
+	return m.serve(ctx, c, call, signal, func() (task.PullReply, bool, error) {
+		reply, office, err := m.matching.Pull(ctx, call, &in, capacity)
+		if err == nil {
+			m.shown.attempts(in.Site, in.Starts, in.Outcomes, in.Stored, reply.Acks)
+			reply.Wanted = m.relays.ask(in.Site)
+		}
+		return reply, office, err
+	})
+}
+
+// serve does with a call what the desk says, until it is answered.
+func (m *masters) serve(
+	ctx context.Context, c caller, call *serving.Call, signal <-chan struct{}, look func() (task.PullReply, bool, error),
+) (reply task.PullReply, err error) {
+	for {
+		do, wait := m.desk.Next(m.turns.now(), call)
+		switch do {
+		case serving.Answer:
+			return reply, nil
+		case serving.Look:
+			var office bool
+			if err = m.access.recheck(c, time.Now()); err == nil {
+				reply, office, err = look()
+			}
+			if err == nil && slices.Contains(reply.Denied, c.peer) {
+				err = revoked(c) // while the call was under way
+			}
+			if err != nil {
+				return task.PullReply{}, err
+			}
+			m.desk.Looked(m.turns.now(), call, &reply, office)
+		case serving.Wait:
+			select {
+			case <-signal:
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return task.PullReply{}, ctx.Err()
+			}
+		}
 	}
-	return reply, err
 }
 
 // warnOfUnknown logs that outcomes were refused whose pilots, tasks or leases
 // the queue has no record of: work that is done in vain.
 func (m *masters) warnOfUnknown(site task.Site, acks []task.Ack) {
-	refused := 0
-	first := task.AttemptID{}
-	for _, ack := range acks {
-		if ack.Verdict != task.AckUnknown {
-			continue
-		}
-		if refused++; refused == 1 {
-			first = ack.Attempt
-		}
-	}
-	if refused > 0 {
+	unknown := slices.DeleteFunc(slices.Clone(acks), func(a task.Ack) bool { return a.Verdict != task.AckUnknown })
+	if len(unknown) > 0 {
 		m.config.Log.Warn("outcomes were refused: the queue knows nothing of their attempts, as after going back to a backup; pilots that it does not know are told to leave",
-			"site", site, "outcomes", refused, "first", first, "pilot", first.Pilot)
+			"site", site, "outcomes", len(unknown), "first", unknown[0].Attempt, "pilot", unknown[0].Attempt.Pilot)
 	}
 }
 
-// bringsNews tells whether a master reports anything but its standing state.
-func bringsNews(in task.Sync) bool {
-	return len(in.Outcomes)+len(in.Starts)+len(in.Returns)+len(in.Stored)+len(in.Lost)+len(in.Departed)+
-		len(in.Refused)+len(in.Confirmed) > 0 || !in.Report.Empty()
+// claim decides on a claim for a mastership.
+func (m *masters) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
+	result, err := changed(ctx, m.turns, func(t *taskqueue.Turn) (taskqueue.ClaimResult, error) { return m.matching.Claim(t, c) })
+	if err == nil && result.Granted {
+		m.desk.WakeSite(c.Site) // a Sync of the old term is over
+	}
+	return result, err
 }
 
-// saysNews tells whether the answer holds anything but what this master was
-// last told.
-func (m *masters) saysNews(in task.Sync, reply task.SyncReply) bool {
-	if len(reply.Leases)+len(reply.Acks)+len(reply.Wanted) > 0 {
-		return true
+// runMatching calls pilots in when tasks come up for them, and looks after the
+// sites at which the queue matches tasks, until ctx ends.
+func (m *masters) runMatching(ctx context.Context) error {
+	ticker := time.NewTicker(m.config.Timing.MatchTick)
+	defer ticker.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.due:
+			err = m.matching.CallIn(ctx)
+		case <-ticker.C:
+			if m.turns.clock.failing() == "" {
+				err = m.matching.LookAfter(ctx)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			m.config.Log.Warn("cannot look after sites whose tasks the queue matches; trying again", "error", err)
+		}
 	}
-	told, any := m.syncs.told(in.Site, in.Term)
-	return !any || !reflect.DeepEqual(told, standing(reply))
 }
 
 // pause waits, if there is anything to wait for.
@@ -134,33 +179,4 @@ func pause(ctx context.Context, stopping <-chan struct{}, d time.Duration) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// claim decides on a claim for a mastership. How long the old master has been
-// silent counts from its last Sync, or the end of one that was parked.
-func (m *masters) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
-	var result taskqueue.ClaimResult
-	err := m.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		if err := m.saveSign(t, c.Site); err != nil {
-			return err
-		}
-		c.BrokenOff = m.syncs.brokenOff(c.Site, c.Expected, t.Clock)
-		result, err = m.turns.rules.Claim(t, c)
-		return err
-	})
-	if err == nil && result.Granted {
-		m.syncs.wake(string(c.Site)) // a Sync of the old term is over
-	}
-	return result, err
-}
-
-// saveSign brings a site's last sign of life into its record.
-func (m *masters) saveSign(t *taskqueue.Turn, site task.Site) error {
-	last, ever := m.syncs.heard(site, t.Clock)
-	if !ever || last.at > t.Clock {
-		return nil
-	}
-	then := *t
-	then.Clock = last.at
-	return m.turns.marks.Heard(&then, site, last.term)
 }

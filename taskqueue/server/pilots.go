@@ -130,7 +130,7 @@ func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullR
 	if err := checkPull(&told); err != nil {
 		return nil, err
 	}
-	reply, err := h.server.matching.pull(ctx, c, told)
+	reply, err := h.server.masters.pull(ctx, c, told)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
+	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 )
 
 func TestMain(m *testing.M) {
@@ -69,7 +70,7 @@ func startIn(t testing.TB, dir string, before func(*server.Server), options ...o
 		DataDir: dir, Store: server.StoreMemory, Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0",
 		Log:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Ready:  func(string, string) { close(ready) },
-		Timing: server.Timing{ClockTick: 10 * time.Millisecond, Persist: 20 * time.Millisecond, MaxHold: patience},
+		Timing: server.Timing{ClockTick: 10 * time.Millisecond, Persist: 20 * time.Millisecond, Holds: serving.Holds{Sync: patience}},
 	}
 	for _, apply := range options {
 		apply(&config)

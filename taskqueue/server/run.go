@@ -82,7 +82,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return storage.runGarbage(ctx) })
 	group.Go(func() error { return storage.runLooks(ctx) })
 	group.Go(func() error { return storage.runUntold(ctx) })
-	group.Go(func() error { return s.matching.runMatching(ctx) })
+	group.Go(func() error { return s.masters.runMatching(ctx) })
 	group.Go(func() error {
 		<-ctx.Done()
 		s.stop(calls, web)
@@ -112,7 +112,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 	calls := grpc.NewServer(
 		grpc.Creds(handshakes{credentials.NewTLS(secured)}),
 		grpc.InTapHandle(s.admission.admit),
-		grpc.StatsHandler(&connections{clock: &s.turns.clock}),
+		grpc.StatsHandler(&connections{&s.masters}),
 		grpc.UnaryInterceptor(s.guardUnary),
 		grpc.StreamInterceptor(s.guardStream),
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -140,6 +140,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 func (s *Server) stop(calls *grpc.Server, web *http.Server) {
 	s.health.server.Shutdown()
 	close(s.stopping)
+	s.masters.desk.Stop()
 	finished := make(chan struct{})
 	go func() {
 		calls.GracefulStop()

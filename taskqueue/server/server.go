@@ -35,10 +35,7 @@ type Server struct {
 	listening
 	access    access
 	secrets   secrets
-	syncs     parkedSyncs
-	pulls     *pulls
 	masters   masters
-	matching  matching
 	watches   watches
 	relays    relays
 	shown     shown
@@ -77,14 +74,10 @@ func New(config Config) (*Server, error) {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
 	s := &Server{config: config, turns: &turns{closed: auditlog.In(config.DataDir)}, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
-	// Signs of life are written for all sites together, every Persist; then a
-	// Sync that brings and gets nothing has nothing to write.
+	// Signs of life are written for all sites together, every Persist.
 	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
 	s.turns.failed, s.turns.follow = s.noteFull, s.carryOut
 	s.turns.rules = taskqueue.NewRules(config.Rules)
-	s.pulls = newPulls(&s.turns.rules.Config)
-	config.Rules.Site.MarkEvery = 1
-	s.turns.marks = taskqueue.NewRules(config.Rules)
 	s.secrets = secrets{turns: s.turns, config: &s.config}
 	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
 	s.refusals = newRefusals(config.Log)
@@ -92,8 +85,7 @@ func New(config Config) (*Server, error) {
 	s.shown.events = newEvents(config.Log)
 	s.shown.page = page.New(newPageBackend(s))
 	s.shown.steps = newStepSums()
-	s.masters = masters{s.turns, &s.syncs, &s.relays, &s.access, &s.config, &s.shown, s.stopping}
-	s.matching = matching{s.turns, s.pulls, &s.syncs, &s.relays, &s.access, &s.config, &s.shown, s.stopping}
+	s.masters = s.newMasters()
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the queue: %w", err), s.Close())

@@ -298,8 +298,8 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 	}
 	if !site.Term.IsZero() {
 		last := site.LastSync
-		if sign, ever := s.syncs.heard(site.Name, clock); ever && !sign.assumed && sign.term == site.Term {
-			last = max(last, sign.at)
+		if sign, ever := s.masters.desk.Heard(site.Name, clock); ever && !sign.Assumed && sign.Term == site.Term {
+			last = max(last, sign.At)
 		}
 		out.Term, out.LastSyncAgo = site.Term.String(), durationpb.New(max(0, clock.Sub(last)))
 	}

@@ -195,7 +195,7 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 		return nil, err
 	}
 	if e.State.State == task.Ready {
-		h.server.pulls.explain(&e)
+		h.server.masters.matching.Explain(&e)
 	}
 	out := &pb.ExplainTaskResponse{
 		Task: taskInfo(&e.State, &e.Task, e.Attempts), Ahead: int32(e.Ahead), Backoff: durationpb.New(e.BackoffUntil),

@@ -17,7 +17,6 @@ type turns struct {
 	store   taskqueue.Store
 	closed  *auditlog.Closed // what has left the store of the audit log
 	rules   *taskqueue.Rules
-	marks   *taskqueue.Rules // the same, but for signs of life, which they write more exactly
 	clock   clock
 	shares  shares // of callers in the store
 	commits commitTimes
@@ -63,15 +62,9 @@ func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 
 // carryOut wakes whoever waits for what has changed.
 func (s *Server) carryOut(effects *taskqueue.Effects) {
-	s.pulls.changed(effects)
+	s.masters.matching.Changed(effects)
+	s.masters.desk.Changed(effects)
 	s.shown.events.tell(time.Now(), newsOf(effects)...)
-	if effects.WakeAll {
-		s.syncs.wakeAll()
-	} else {
-		for site := range effects.Wake {
-			s.syncs.wake(site)
-		}
-	}
 	for workflow := range effects.Workflows {
 		s.watches.changed(workflow)
 	}

@@ -1,165 +1,17 @@
 package world
 
 import (
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
-	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
-
-// What the queue does for sites at which it matches tasks, as the product's
-// server does around the same matchmaker.
-
-// newMaker forgets what a queue that ends had in memory only.
-func (q *queue) newMaker() {
-	q.maker = matchmaker.New(&q.config, matcher.NewCompiler(64))
-}
-
-// pull carries the call to the queue of a pilot that is its own master.
-func (q *queue) pull(from *node, c master.CallPull) {
-	request := taskpb.Pull(c.Pull)
-	var told *task.Pull // once it has arrived
-	var capacity task.Capacity
-	q.carry(from, c.N, proto.Size(request), c.Pull.Hold, bringsNews(&c.Pull.Sync), func() (answer master.SyncAnswered, news bool, standing any, err error) {
-		if told == nil {
-			pulled, err := taskpb.FromPull(overWire(q, request, &pb.PullRequest{}), from.id)
-			if err != nil {
-				return answer, false, nil, err
-			}
-			told = &pulled
-			capacity = q.maker.Hear(q.clock(), told)
-		}
-		reply, err := q.serve(told, capacity)
-		if err != nil {
-			return answer, false, nil, err
-		}
-		decoded, err := taskpb.FromPullReply(overWire(q, taskpb.PullReply(reply), &pb.PullResponse{}))
-		answer.Reply, answer.CacheVersion = decoded.SyncReply, decoded.CacheVersion
-		return answer, len(reply.Leases)+len(reply.Acks) > 0 || reply.CacheVersion != told.Cache.Version, standingOf(reply.SyncReply), err
-	})
-}
-
-// serve takes the news of a Pull, then matches and leases tasks.
-func (q *queue) serve(in *task.Pull, capacity task.Capacity) (task.PullReply, error) {
-	var pulled taskqueue.Pulled
-	err := q.update(func(t *taskqueue.Turn) (err error) {
-		pulled, err = q.rules.Pull(t, in, capacity)
-		return err
-	})
-	if err != nil {
-		return task.PullReply{}, err
-	}
-	q.maker.Describe(q.clock(), &pulled, in.Self)
-	for pulled.MayTake() {
-		q.refresh(in.Site)
-		matched := q.maker.Match(q.clock(), in.Site, in.Pilot, pulled.Unseen)
-		if len(matched) == 0 {
-			break
-		}
-		var lease task.Lease
-		err := q.update(func(t *taskqueue.Turn) (err error) {
-			lease, err = q.rules.Grant(t, in.Site, in.Pilot, matched)
-			return err
-		})
-		if err != nil {
-			return task.PullReply{}, err
-		}
-		q.maker.Granted(in.Site, in.Pilot, matched, &lease)
-		if len(lease.Tasks) > 0 {
-			pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
-			break
-		}
-	}
-	return pulled.Reply, nil
-}
-
-func (q *queue) refresh(site task.Site) {
-	if q.maker.Stale(q.clock(), site) {
-		q.view(func(t *taskqueue.Turn) error { return q.maker.Refresh(t, site) })
-	}
-}
-
-func (q *queue) waits(id task.PilotID) bool { return q.parked[id] != nil }
-
-// callIn wakes pilots for tasks that have come up.
-func (q *queue) callIn() {
-	for _, site := range q.maker.Sites() {
-		q.refresh(site)
-		for _, id := range q.maker.CallIn(site, q.waits) {
-			if n := q.named(id); n != nil {
-				q.wake(n)
-			}
-		}
-	}
-}
-
-func (q *queue) named(id task.PilotID) *node {
-	i := slices.IndexFunc(q.pilots, func(n *node) bool { return n.id == id })
-	if i < 0 {
-		return nil
-	}
-	return q.pilots[i]
-}
-
-// lookAfter does for sites without a master in office what one would do.
-func (q *queue) lookAfter() {
-	if !q.works() {
-		return
-	}
-	var live, storing []task.Site
-	for _, s := range q.sites {
-		record := q.site(s.name)
-		q.view(func(t *taskqueue.Turn) error {
-			if q.rules.Live(t, &record) {
-				live = append(live, s.name)
-				if record.SE != "" {
-					storing = append(storing, s.name)
-				}
-			}
-			return nil
-		})
-		if record.InForce().Central() {
-			q.lookAfterSite(&record)
-		} else {
-			q.maker.Close(s.name)
-		}
-	}
-	q.maker.Share(live, storing)
-	q.callIn()
-}
-
-func (q *queue) lookAfterSite(site *taskqueue.SiteRecord) {
-	now, name := q.clock(), site.Name
-	var pilots []taskqueue.PilotRecord
-	var unsafe []task.File
-	q.view(func(t *taskqueue.Turn) (err error) {
-		if pilots, err = t.Pilots().OfSite(name, taskqueue.PilotAlive, taskqueue.PilotDraining); err == nil {
-			unsafe, err = q.rules.Unguarded(t, name)
-		}
-		return err
-	})
-	care, ask := q.maker.Tend(now, site, pilots, unsafe, q.waits)
-	for _, id := range care.Silent {
-		q.note("%s is silent", id)
-	}
-	if !care.Empty() {
-		q.must(func(t *taskqueue.Turn) error { return q.rules.Tend(t, name, &care) })
-	}
-	for _, id := range ask {
-		if n := q.named(id); n != nil {
-			q.wake(n)
-		}
-	}
-}
 
 // What a pilot does with the mode of its site, as pilot/agent does.
 
@@ -300,16 +152,6 @@ func (n *node) heedTrial(trial uint64) {
 			n.after(callTime, func() { n.takeSettings(settings) })
 		}
 	})
-}
-
-// callPull asks the queue for this pilot alone.
-func (n *node) callPull(a master.CallPull) {
-	a.Pull.Site = n.site.name
-	a.Pull.Self.Arch, a.Pull.Self.OS, a.Pull.Self.Lifetime = "amd64", "linux", 30*24*time.Hour
-	if chief, term := n.member.Overlay.Master(); chief.Peer == n.peer {
-		a.Pull.Term = term
-	}
-	n.queue.pull(n, a)
 }
 
 // ownCache tells the master what came into the cache of this pilot and what left.
