@@ -256,7 +256,7 @@ func (w *world) submit(name string, tasks ...task.Task) task.WorkflowID {
 		submitted, err = w.queue.rules.Submit(t, s)
 		return err
 	})
-	return submitted.Workflow
+	return w.queue.workflow(submitted.Workflow).ID // a power cut may have come before or after the sync
 }
 
 // external is a file that is on every storage element.
