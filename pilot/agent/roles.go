@@ -299,18 +299,33 @@ func (r *roles) inbound(from task.PeerID, data []byte) {
 	}
 }
 
-// hearSettings takes the overlay master's word on the site's settings. A pilot
-// that works for itself has them from the queue.
+// hearSettings reads what another pilot says of the site's settings.
 func (r *roles) hearSettings(from task.PeerID, data []byte) {
-	if master, _ := r.network.node.Master(); master.Peer != from || r.office.Own() {
-		return
-	}
 	settings, err := decodeSettings(r.self.Site, data)
 	if err != nil {
 		r.log.Warn("the settings of the site cannot be read", "from", from, "error", err)
 		return
 	}
-	if settings != r.settings.get() && r.settings.takesWord(settings) {
+	r.masterSaid(from, settings)
+}
+
+// masterSaid takes the overlay master's word on the site's settings, if need be later.
+// A pilot that works for itself has them from the queue.
+func (r *roles) masterSaid(from task.PeerID, settings task.SiteSettings) {
+	if master, _ := r.network.node.Master(); master.Peer != from || r.office.Own() {
+		return
+	}
+	if wait := r.settings.saidByMaster(settings); wait > 0 {
+		time.AfterFunc(wait, func() {
+			r.loop.Post(func() {
+				if r.settings.stillSaid(settings) {
+					r.masterSaid(from, settings)
+				}
+			})
+		})
+		return
+	}
+	if settings != r.settings.get() {
 		r.adopt(time.Now(), settings)
 	}
 }

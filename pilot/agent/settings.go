@@ -53,11 +53,18 @@ func (s *siteSettings) saidByQueue() {
 	s.word.QueueSaid(time.Now())
 }
 
-// takesWord tells whether a master's word is taken.
-func (s *siteSettings) takesWord(settings task.SiteSettings) bool {
+// saidByMaster tells how long a master's word is not taken.
+func (s *siteSettings) saidByMaster(settings task.SiteSettings) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.word.TakesMasters(time.Now(), s.now, settings)
+	return s.word.MasterSaid(time.Now(), s.now, settings)
+}
+
+// stillSaid tells whether no master has said anything else since.
+func (s *siteSettings) stillSaid(settings task.SiteSettings) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.word.StillSaid(settings)
 }
 
 func encodeSettings(settings task.SiteSettings) ([]byte, error) {

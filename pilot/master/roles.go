@@ -69,17 +69,28 @@ const queueSaidFor = 10 * time.Second
 
 // ModeWord is whose word on the mode of its site a pilot takes. The zero value has
 // heard nothing from the queue.
-type ModeWord struct{ said time.Time }
+type ModeWord struct {
+	said    time.Time
+	masters task.SiteSettings // last word
+}
 
 // QueueSaid notes that the queue itself has told the settings.
 func (w *ModeWord) QueueSaid(now time.Time) { w.said = now }
 
-// TakesMasters tells whether a master's word is taken: on the mode it is not while the
-// queue itself has just said another. A master that is behind would call the pilot
-// back as often as the queue calls it forward, and says it again later.
-func (w *ModeWord) TakesMasters(now time.Time, known, told task.SiteSettings) bool {
-	return told.Mode == known.Mode || now.Sub(w.said) >= queueSaidFor
+// MasterSaid tells how long a master's word is not taken: on the mode it is not while
+// the queue itself has just said another. A master that is behind would call the pilot
+// back as often as the queue calls it forward. One that is ahead says it once: whoever
+// waits takes it then, if it is StillSaid.
+func (w *ModeWord) MasterSaid(now time.Time, known, told task.SiteSettings) (wait time.Duration) {
+	w.masters = told
+	if told.Mode == known.Mode {
+		return 0
+	}
+	return max(0, queueSaidFor-now.Sub(w.said))
 }
+
+// StillSaid tells whether no master has said anything else since.
+func (w *ModeWord) StillSaid(told task.SiteSettings) bool { return told == w.masters }
 
 // NewOffice is that of a pilot that works for nobody yet.
 func NewOffice(self task.PeerID) *Office { return &Office{self: self} }

@@ -159,3 +159,27 @@ func TestWhoIsCutOffWhenASiteFallsBack(t *testing.T) {
 	}
 	w.finish(w.submit("flow", tree(20)...), 10*time.Minute)
 }
+
+// A master says once that the mode of the site has changed. A pilot that has just heard
+// another one from the queue, as from the answer to a claim, takes the master's word a
+// while later, and is not left behind in a mode in which it does not call.
+func TestAPilotThatHoldsToTheQueuesWordFollowsTheMasterInTheEnd(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 3, 1)
+	w.run(5 * time.Second)
+	for _, n := range pilots[1:] {
+		n.takeSettings(n.settings)
+	}
+	w.run(time.Second)
+	s.setMode(taskqueue.ModeCentralized)
+	w.run(3 * time.Minute)
+	for _, n := range pilots {
+		if n.settings.Mode != string(taskqueue.ModeCentralized) {
+			t.Errorf("%s is left in mode %s", n.id, n.settings.Mode)
+		}
+	}
+	if live := w.queue.alive(s.name); len(live) != len(pilots) {
+		t.Errorf("the queue has %v for living, all %d live", live, len(pilots))
+	}
+}

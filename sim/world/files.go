@@ -123,6 +123,7 @@ func (n *node) startPayload(a worker.StartPayload) {
 		n.judge.Errorf("%s runs %v in %d slots", n.id, running, n.slots)
 	}
 	n.started[id]++
+	n.calls.payloads++
 	n.note("%s starts %s", n.id, a.Attempt)
 	n.after(0, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
 	outcome := task.Outcome{OK: true}

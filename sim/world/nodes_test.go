@@ -170,6 +170,26 @@ func TestABlackHoleBurnsFewTasks(t *testing.T) {
 	}
 }
 
+// A lone pilot at which payloads fail at once calls the queue for each of them, which is
+// no call too many.
+func TestWhatPayloadsExplainIsNotTooManyCalls(t *testing.T) {
+	w := newWorld(t, 1)
+	w.bounded = true
+	s := w.addSite("siteA", inMode(taskqueue.ModeCentralized))
+	n := w.startOne(s, 1, nil)
+	w.run1 = func(task.ID, *node) time.Duration { return 5 * time.Millisecond }
+	w.blackHole(n.host, always)
+	work := many(60)
+	for i := range work {
+		work[i].Retries = 10
+	}
+	w.submit("flow", work...)
+	w.run(9 * time.Second)
+	if n.calls.calls < mostCalls {
+		t.Errorf("%d calls are not many", n.calls.calls)
+	}
+}
+
 // Where payloads fail at every node it is the tasks: no node is set back, and
 // work goes on as if nobody judged.
 func TestFailuresOfAllNodesHoldNobody(t *testing.T) {

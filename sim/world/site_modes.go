@@ -74,17 +74,26 @@ func (n *node) tellSettings(to task.PeerID) {
 }
 
 func (n *node) hearSettings(from task.PeerID, data []byte) {
-	if chief, _ := n.member.Overlay.Master(); chief.Peer != from || n.office.Own() {
-		return
-	}
 	var in pb.SiteSettings
 	if err := proto.Unmarshal(data, &in); err != nil {
 		n.judge.Fatalf("settings: %v", err)
 	}
-	settings := taskpb.FromSettings(&in)
-	if n.word.TakesMasters(n.net.Now(), n.settings, settings) {
-		n.adopt(settings)
+	n.masterSaid(from, taskpb.FromSettings(&in))
+}
+
+func (n *node) masterSaid(from task.PeerID, settings task.SiteSettings) {
+	if chief, _ := n.member.Overlay.Master(); chief.Peer != from || n.office.Own() {
+		return
 	}
+	if wait := n.word.MasterSaid(n.net.Now(), n.settings, settings); wait > 0 {
+		n.after(wait, func() {
+			if n.word.StillSaid(settings) {
+				n.masterSaid(from, settings)
+			}
+		})
+		return
+	}
+	n.adopt(settings)
 }
 
 // claimRefused notices that the master in office is not heard here for long.
