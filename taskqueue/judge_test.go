@@ -79,7 +79,12 @@ func (w *ward) look() {
 		w.news = append(w.news, w.effects.Nodes...)
 	}
 	w.view(func(t *taskqueue.Turn) error { return w.maker.Refresh(t, "A") })
-	for _, id := range append(changed, w.maker.CallIn("A", func(id task.PilotID) bool { return w.calls[id] })...) {
+	for _, id := range append(changed, w.maker.CallIn("A", func(id task.PilotID) matchmaker.Stance {
+		if w.calls[id] {
+			return matchmaker.Waits
+		}
+		return matchmaker.Away
+	})...) {
 		w.calls[id] = false
 	}
 }

@@ -242,6 +242,46 @@ func TestQueueMatchesTasksToCaches(t *testing.T) {
 	}
 }
 
+// A task that comes up goes to a pilot that has its files only if that one has a slot
+// for it, and is missed by nobody who asks at the same moment.
+func TestTasksThatComeUpAreMissedByNobody(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	holder, idle := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+	w := d.mustSubmit(pairs(1))
+	d.maker.Changed(&d.effects)
+	holder.pull()
+	idle.pull()
+	comesUp := func() { // the reader of what the holder has made
+		t.Helper()
+		p := holder.message()
+		p.Places.FreeSlots, p.Places.Prefill = 0, 1 // it is busy otherwise
+		if got := holder.take(&p, d.serve(&p)); len(got) > 0 {
+			t.Fatalf("a pilot without a free slot got %v", got)
+		}
+	}
+	holder.finish(task.NewID(w, "first[0]"))
+	comesUp()
+	waits := func(task.PilotID) matchmaker.Stance { return matchmaker.Waits }
+	if calls := d.maker.CallIn("A", waits); !slices.Equal(calls, []task.PilotID{idle.id}) {
+		t.Errorf("called in are %v, want the pilot with a free slot, %s", calls, idle.id)
+	}
+	if calls := d.maker.CallIn("A", waits); len(calls) > 0 {
+		t.Errorf("called in for nothing are %v", calls)
+	}
+	d.maker.Reset()
+	comesUp()
+	asks := func(id task.PilotID) matchmaker.Stance {
+		if id == idle.id {
+			return matchmaker.Asks
+		}
+		return matchmaker.Away
+	}
+	if calls := d.maker.CallIn("A", asks); !slices.Equal(calls, []task.PilotID{idle.id}) {
+		t.Errorf("called in are %v, want the pilot that asks at this moment, %s", calls, idle.id)
+	}
+}
+
 // In an isolated site a file in a cache is of use to its holder only, until it
 // is on a storage element.
 func TestIsolatedSiteWaitsForUploads(t *testing.T) {

@@ -209,39 +209,58 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 	}
 }
 
-// CallIn chooses which of the waiting pilots should ask again because tasks
-// have come up: for each of those tasks one that has its files if there is
-// such a one, and rather one with a free slot.
-func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []task.PilotID {
+// Stance is what a pilot's newest call does.
+type Stance uint8
+
+// What a pilot's newest call does.
+const (
+	Away  Stance = iota // there is none that could bring tasks
+	Waits               // until it is called in
+	Asks                // at this moment, perhaps too early for what has come up
+)
+
+// CallIn chooses which pilots should ask again because tasks have come up: for each of
+// those tasks one that waits, with a free slot while there is such a one, and of these
+// one that has its files. When nobody waits for a task, those that ask at this moment
+// ask once more.
+func (m *Matchmaker) CallIn(site task.Site, stance func(task.PilotID) Stance) (calls []task.PilotID) {
 	r := m.sites[site]
 	if r == nil || len(r.fresh) == 0 {
 		return nil
 	}
 	fresh := r.fresh
 	r.fresh = nil
-	room := make(map[task.PilotID]int)
-	var waiting []task.PilotID
+	room, slots := make(map[task.PilotID]int), make(map[task.PilotID]int)
+	var waiting, asking []task.PilotID
 	for id, g := range r.pilots {
 		places := r.allowed(g, g.places, 0)
-		if n := cmp.Or(max(0, places.FreeSlots), places.Prefill); n > 0 && waits(id) {
+		slots[id] = max(0, places.FreeSlots)
+		n := cmp.Or(slots[id], places.Prefill)
+		switch {
+		case n <= 0:
+		case stance(id) == Waits:
 			room[id], waiting = n, append(waiting, id)
+		case stance(id) == Asks:
+			asking = append(asking, id)
 		}
 	}
+	slices.Sort(asking)
 	slices.SortFunc(waiting, func(a, b task.PilotID) int {
-		return cmp.Or(cmp.Compare(min(1, r.pilots[b].places.FreeSlots), min(1, r.pilots[a].places.FreeSlots)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(min(1, slots[b]), min(1, slots[a])), cmp.Compare(a, b))
 	})
-	var calls []task.PilotID
 	for _, id := range fresh {
-		waiting = slices.DeleteFunc(waiting, func(id task.PilotID) bool { return room[id] <= 0 })
-		if len(waiting) == 0 {
-			break
-		}
 		if !r.pool.Has(id) {
 			continue
 		}
+		waiting = slices.DeleteFunc(waiting, func(id task.PilotID) bool { return room[id] <= 0 })
+		if len(waiting) == 0 {
+			return append(calls, asking...)
+		}
 		chosen := waiting[0]
 		holders := r.pool.HoldersOf(id)
-		if i := slices.IndexFunc(holders, func(holder task.PilotID) bool { return room[holder] > 0 }); i >= 0 {
+		if i := slices.IndexFunc(holders, func(holder task.PilotID) bool {
+			return room[holder] > 0 && (slots[holder] > 0 || slots[chosen] == 0)
+		}); i >= 0 {
 			chosen = holders[i]
 		}
 		room[chosen]--

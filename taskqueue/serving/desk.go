@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
 
 // Moment is a time by the service clock, which moves in steps and not while the store
@@ -359,12 +360,17 @@ func (d *Desk) Calls(pilot task.PilotID) bool {
 	return d.pilots[pilot].newest() != nil
 }
 
-// Waits tells whether a call of the pilot is parked.
-func (d *Desk) Waits(pilot task.PilotID) bool {
+// Stance tells what the newest call of the pilot does.
+func (d *Desk) Stance(pilot task.PilotID) matchmaker.Stance {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	c := d.pilots[pilot].newest()
-	return c != nil && c.doing == waiting
+	switch c := d.pilots[pilot].newest(); {
+	case c == nil || c.doing == answering:
+		return matchmaker.Away
+	case c.doing == waiting:
+		return matchmaker.Waits
+	}
+	return matchmaker.Asks
 }
 
 // Parked tells whether a master's call of a site waits, and a pilot's own.

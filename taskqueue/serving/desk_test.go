@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
 
 // played is a call as the test knows it, by what is said of the desk.
@@ -144,4 +145,31 @@ func TestParkedCallsMissNothingAndAreAnsweredInTime(t *testing.T) {
 		}
 		d.Looked(moment(), last, &task.PullReply{}, true)
 	})
+}
+
+// A pilot that is called in while its call is being looked at looks once more.
+func TestWhoIsCalledInDuringALookLooksAgain(t *testing.T) {
+	d, now := NewDesk(DefaultHolds), Moment{taskqueue.Instant(time.Hour), time.Unix(1000, 0)}
+	var c *Call
+	for range 2 { // the first call is answered at once
+		c = d.Pull(now, &task.Pull{Sync: task.Sync{Site: "s", Pilot: "p", Hold: time.Minute}}, nil, func() {})
+		if do, _ := d.Next(now, c); do != Look || d.Stance("p") != matchmaker.Asks {
+			t.Fatalf("a call that comes in is to %v, and is in stance %v", do, d.Stance("p"))
+		}
+		d.WakePilots([]task.PilotID{"p"})
+		d.Looked(now, c, &task.PullReply{}, false)
+		if do, _ := d.Next(now, c); do == Answer {
+			if d.Stance("p") != matchmaker.Away {
+				t.Error("a call that is being answered could bring tasks")
+			}
+			d.Leave(now, c)
+		}
+	}
+	if d.Stance("p") != matchmaker.Waits {
+		t.Fatalf("a call without news is in stance %v", d.Stance("p"))
+	}
+	now.Machine = now.Machine.Add(DefaultHolds.Pause)
+	if do, _ := d.Next(now, c); do != Look {
+		t.Errorf("a call that was called in during its look is to %v", do)
+	}
 }

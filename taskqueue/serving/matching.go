@@ -165,7 +165,7 @@ func (m *Matching) CallIn(ctx context.Context) (err error) {
 			err = fmt.Errorf("read the tasks that wait for site %s: %w", site, failed)
 			continue
 		}
-		m.desk.WakePilots(m.maker.CallIn(site, m.desk.Waits))
+		m.desk.WakePilots(m.maker.CallIn(site, m.desk.Stance))
 	}
 	return err
 }
