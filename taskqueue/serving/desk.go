@@ -288,11 +288,17 @@ func (d *Desk) WakeAll() {
 	d.each(func(*Call) bool { return true })
 }
 
-// WakeSite has the parked Syncs of a site looked at again.
+// WakeSite has the parked Syncs of a site looked at again, and one Pull: who asks a site
+// for something asks one pilot.
 func (d *Desk) WakeSite(site task.Site) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.wakeSite(site)
+	if s := d.sites[site]; s != nil {
+		if i := slices.IndexFunc(s.calls, func(c *Call) bool { return c.pull && c.doing == waiting && !c.again }); i >= 0 {
+			s.calls[i].lookAgain()
+		}
+	}
 }
 
 func (d *Desk) wakeSite(site task.Site) {

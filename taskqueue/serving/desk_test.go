@@ -173,3 +173,20 @@ func TestWhoIsCalledInDuringALookLooksAgain(t *testing.T) {
 		t.Errorf("a call that was called in during its look is to %v", do)
 	}
 }
+
+// What is asked of a site at which pilots speak for themselves is asked of one of them.
+func TestASiteIsAskedByOneOfItsPulls(t *testing.T) {
+	d, now := NewDesk(DefaultHolds), Moment{taskqueue.Instant(time.Hour), time.Unix(1000, 0)}
+	woken := 0
+	for _, id := range []task.PilotID{"p", "q", "p", "q"} { // the first call of each is answered at once
+		c := d.Pull(now, &task.Pull{Sync: task.Sync{Site: "s", Pilot: id, Hold: time.Minute}}, nil, func() { woken++ })
+		d.Next(now, c)
+		d.Looked(now, c, &task.PullReply{}, false)
+		if do, _ := d.Next(now, c); do == Answer {
+			d.Leave(now, c)
+		}
+	}
+	if d.WakeSite("s"); woken != 1 {
+		t.Errorf("%d pilots are asked", woken)
+	}
+}
