@@ -81,6 +81,42 @@ func TestSchemaAcceptsExamplesAndRefusesMistakes(t *testing.T) {
 	}
 }
 
+func TestThePageNamesEveryKeyOfTheSchema(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "examples", "workflow.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "workflow.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	var walk func(any)
+	walk = func(value any) {
+		structure, ok := value.(map[string]any)
+		if !ok {
+			return
+		}
+		properties, _ := structure["properties"].(map[string]any)
+		for name, property := range properties {
+			named++
+			if !strings.Contains(string(page), "\n| `"+name+"` |") {
+				t.Errorf("no table of docs/workflow.md has the key %s", name)
+			}
+			walk(property)
+		}
+		walk(structure["additionalProperties"])
+	}
+	walk(schema)
+	if named < 30 {
+		t.Errorf("the schema has %d keys: the test has lost its way", named)
+	}
+}
+
 func decode(t *testing.T, text string) any {
 	t.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(text))

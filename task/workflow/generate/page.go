@@ -20,7 +20,7 @@ var pageTemplate string
 // from the examples folder, error messages from reading wrong files.
 func writePage(docs comments, examples string) ([]byte, error) {
 	page, err := template.New("page").Funcs(template.FuncMap{
-		"keys":    func(name string) (string, error) { return keyTable(name, docs) },
+		"keys":    func(names ...string) (string, error) { return keyTable(names, docs) },
 		"example": func(name string) (string, error) { return exampleText(filepath.Join(examples, name)) },
 		"mistake": mistake,
 	}).Parse(pageTemplate)
@@ -35,16 +35,21 @@ func writePage(docs comments, examples string) ([]byte, error) {
 }
 
 var documented = map[string]reflect.Type{
-	"File":         reflect.TypeFor[workflow.File](),
-	"TaskTemplate": reflect.TypeFor[workflow.TaskTemplate](),
-	"Settings":     reflect.TypeFor[workflow.Settings](),
-	"Source":       reflect.TypeFor[workflow.Source](),
+	"File":             reflect.TypeFor[workflow.File](),
+	"TaskTemplate":     reflect.TypeFor[workflow.TaskTemplate](),
+	"ResourceSettings": reflect.TypeFor[workflow.ResourceSettings](),
+	"Settings":         reflect.TypeFor[workflow.Settings](),
+	"Source":           reflect.TypeFor[workflow.Source](),
 }
 
-func keyTable(name string, docs comments) (string, error) {
-	keys, err := keysOf(documented[name], docs)
-	if err != nil {
-		return "", err
+func keyTable(names []string, docs comments) (string, error) {
+	var keys []key
+	for _, name := range names {
+		more, err := keysOf(documented[name], docs)
+		if err != nil {
+			return "", err
+		}
+		keys = append(keys, more...)
 	}
 	var b strings.Builder
 	b.WriteString("| key | value | default | limits | expands | meaning |\n|---|---|---|---|---|---|\n")
