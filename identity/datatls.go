@@ -2,6 +2,7 @@ package identity
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -72,7 +73,15 @@ func (v *Verifier) verifyAtSite(state tls.ConnectionState, site task.Site, now t
 
 // VerifySite is Verify and refuses members of other sites with ErrOtherSite.
 func (v *Verifier) VerifySite(der []byte, site task.Site, now time.Time) (Member, error) {
-	member, err := v.Verify(der, now)
+	certificate, err := parseMembership(der)
+	if err != nil {
+		return Member{}, err
+	}
+	return v.verifyOfSite(certificate, site, now)
+}
+
+func (v *Verifier) verifyOfSite(certificate *x509.Certificate, site task.Site, now time.Time) (Member, error) {
+	member, err := v.verify(certificate, now)
 	if err != nil {
 		return Member{}, err
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -62,14 +61,14 @@ func digestParts(digests []task.OutcomeDigest) [][]byte {
 // VerifySeal returns the member of a site that has signed outcomes. Outcomes may arrive
 // after the membership of their pilot has ended; a denied pilot's are refused.
 func (v *Verifier) VerifySeal(seal *task.Seal, site task.Site, now time.Time) (Member, error) {
-	certificate, err := x509.ParseCertificate(seal.Certificate)
+	certificate, err := parseMembership(seal.Certificate)
 	if err != nil {
-		return Member{}, fmt.Errorf("the certificate of a seal: %w: %w", ErrMalformed, err)
+		return Member{}, fmt.Errorf("the certificate of a seal: %w", err)
 	}
 	if now.After(certificate.NotAfter) {
 		now = certificate.NotAfter
 	}
-	member, err := v.VerifySite(seal.Certificate, site, now)
+	member, err := v.verifyOfSite(certificate, site, now)
 	if err != nil {
 		return Member{}, err
 	}

@@ -105,13 +105,25 @@ func (v *Verifier) Denied() []task.PeerID {
 // ErrNotYetValid, ErrExpired or ErrDenied. That the other end has the private
 // key is for the caller's handshake to show.
 func (v *Verifier) Verify(der []byte, now time.Time) (Member, error) {
+	certificate, err := parseMembership(der)
+	if err != nil {
+		return Member{}, err
+	}
+	return v.verify(certificate, now)
+}
+
+func parseMembership(der []byte) (*x509.Certificate, error) {
 	if len(der) > MaxCertificate {
-		return Member{}, fmt.Errorf("membership certificate of %d bytes: at most %d are read: %w", len(der), MaxCertificate, ErrMalformed)
+		return nil, fmt.Errorf("membership certificate of %d bytes: at most %d are read: %w", len(der), MaxCertificate, ErrMalformed)
 	}
 	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
-		return Member{}, fmt.Errorf("membership certificate: %w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("membership certificate: %w: %w", ErrMalformed, err)
 	}
+	return certificate, nil
+}
+
+func (v *Verifier) verify(certificate *x509.Certificate, now time.Time) (Member, error) {
 	member, err := memberOf(certificate)
 	if err != nil {
 		return Member{}, fmt.Errorf("membership certificate: %w", err)
