@@ -32,19 +32,19 @@ func (d *drifting) until(now, at time.Time) time.Duration {
 	return d.since.Add(time.Duration(float64(at.Sub(d.said))/d.rate) + 1).Sub(now)
 }
 
-// rate counts calls in stretches of time, and the payloads begun meanwhile.
+// rate counts calls in stretches of time, and the attempts begun meanwhile.
 type rate struct {
 	from     time.Duration
 	calls    int
-	payloads int
+	attempts int
 }
 
 // A node in a storm makes some calls a second; one that calls again and again without a
-// pause makes hundreds. What it runs explains some: payloads that fail at once make many.
+// pause makes hundreds. What it runs explains some: attempts that fail at once make many.
 const (
 	rateOver       = 10 * time.Second
 	mostCalls      = 250
-	callsOfPayload = 2 // that fetch it, and tell its end
+	callsOfAttempt = 2 // that fetch it, and tell its end
 )
 
 // count notes a call, and complains about too many.
@@ -52,7 +52,7 @@ func (r *rate) count(now time.Duration, by *node) {
 	if now-r.from >= rateOver {
 		*r = rate{from: now}
 	}
-	if r.calls++; by.bounded && r.calls == mostCalls+callsOfPayload*r.payloads {
-		by.judge.Errorf("%s has called the queue %d times within %s, with %d payloads", by.id, r.calls, now-r.from, r.payloads)
+	if r.calls++; by.bounded && r.calls == mostCalls+callsOfAttempt*r.attempts {
+		by.judge.Errorf("%s has called the queue %d times within %s, with %d attempts", by.id, r.calls, now-r.from, r.attempts)
 	}
 }

@@ -78,6 +78,7 @@ func (n *node) stageIn(a worker.StageIn) {
 	if !n.alive {
 		return
 	}
+	n.calls.attempts++
 	if n.full {
 		n.stepWorker(worker.StageFailed{Attempt: a.Attempt, Failure: task.PilotFailed, NoRoom: true, Reason: "no space left"})
 		return
@@ -123,7 +124,6 @@ func (n *node) startPayload(a worker.StartPayload) {
 		n.judge.Errorf("%s runs %v in %d slots", n.id, running, n.slots)
 	}
 	n.started[id]++
-	n.calls.payloads++
 	n.note("%s starts %s", n.id, a.Attempt)
 	n.after(0, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
 	outcome := task.Outcome{OK: true}

@@ -170,9 +170,9 @@ func TestABlackHoleBurnsFewTasks(t *testing.T) {
 	}
 }
 
-// A lone pilot at which payloads fail at once calls the queue for each of them, which is
+// A lone pilot at which attempts fail at once calls the queue for each of them, which is
 // no call too many.
-func TestWhatPayloadsExplainIsNotTooManyCalls(t *testing.T) {
+func TestWhatAttemptsExplainIsNotTooManyCalls(t *testing.T) {
 	w := newWorld(t, 1)
 	w.bounded = true
 	s := w.addSite("siteA", inMode(taskqueue.ModeCentralized))
