@@ -114,8 +114,8 @@ test: storms ## Run all tests, with the race detector what has goroutines, and s
 	@mkdir -p $(dir $(TEST_RECORD))
 	$(call TEST_ALL,-timeout 25m) | $(SHOW)
 
-# The same seeds each time, as about one of 250 others still fails: see "What is not
-# tested, or not promised" of docs/reliability.md. FRESH=1 draws them from the commit.
+# The same seeds each time, as some among hundreds of others may still fail: see "What is
+# not tested, or not promised" of docs/reliability.md. FRESH=1 draws them from the commit.
 STORMS := 300
 FIRST  := $(if $(FRESH),$$((16#$$(git rev-parse --short=8 HEAD))),1034672316)
 
