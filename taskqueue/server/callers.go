@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/identity/issuer"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -58,6 +59,18 @@ func (c caller) String() string {
 func (c caller) of(site string) error {
 	if c.kind&(newPilot|member|factory|operator) != 0 && string(c.site) != site {
 		return fmt.Errorf("%w: %s cannot act for site %.80q", errForbidden, c, site)
+	}
+	return nil
+}
+
+// speaksForItsSite refuses a pilot's request that names another site than its own, or
+// none.
+func (c caller) speaksForItsSite(request any) error {
+	if pull, is := request.(*pb.PullRequest); is {
+		request = pull.GetSync()
+	}
+	if named, is := request.(interface{ GetSite() string }); is && c.kind&(newPilot|member) != 0 {
+		return c.of(named.GetSite())
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ func (s *Server) guardUnary(ctx context.Context, request any, info *grpc.UnarySe
 	if permissions[info.FullMethod]&(c.kind|anybody) == 0 {
 		return nil, errForbidden // admit has let nobody get here
 	}
+	if err := c.speaksForItsSite(request); err != nil {
+		return nil, err
+	}
 	return handle(ctx, request)
 }
 

@@ -69,7 +69,7 @@ func (m may) scopes() (names []string) {
 }
 
 // permissions says who may call which method. What is not listed nobody may.
-// Handlers check further that a pilot speaks for itself and its own site.
+// A pilot speaks for itself and its own site only, see caller.speaksForItsSite.
 var permissions = map[string]may{
 	pb.TaskService_SubmitWorkflow_FullMethodName:      people | canCreate,
 	pb.TaskService_GetWorkflow_FullMethodName:         readers,

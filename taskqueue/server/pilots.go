@@ -27,9 +27,6 @@ const proofPrefix = "pilotage register "
 // Register makes a pilot a member of its site.
 func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*pb.RegisterResponse, error) {
 	now := time.Now()
-	if err := callerOf(ctx).of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	if err := checkRegistration(in, now); err != nil {
 		return nil, err
 	}
@@ -88,9 +85,6 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 // ClaimMastership decides on a claim for a site's next term.
 func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMastershipRequest) (*pb.ClaimMastershipResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	result, err := h.server.masters.claim(ctx, taskqueue.Claim{
 		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Resigned: h.server.facts.resigned(c, in), Ballot: in.GetBallot(),
 	})
@@ -116,9 +110,6 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 // there is for it.
 func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSync().GetSite()); err != nil {
-		return nil, err
-	}
 	signed, refused := h.server.facts.outcomes(c, in.GetSync().GetOutcomes(), in.GetSync().GetSeals())
 	if in.GetSync() != nil {
 		in.Sync.Outcomes, in.Sync.Seals = signed, nil
@@ -143,9 +134,6 @@ func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullR
 // Sync takes what a master tells and answers with what there is for it.
 func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	signed, refused := h.server.facts.outcomes(c, in.GetOutcomes(), in.GetSeals())
 	in.Outcomes, in.Seals = signed, nil
 	told, err := taskpb.FromSync(in, c.pilot)
@@ -171,9 +159,6 @@ func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncR
 // DeliverOutcomes takes outcomes from any pilot of a site.
 func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutcomesRequest) (*pb.DeliverOutcomesResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	delivery := taskqueue.Delivery{Site: c.site, Pilot: c.pilot}
 	var err error
 	signed, refused := h.server.facts.outcomes(c, in.GetOutcomes(), in.GetSeals())
@@ -198,9 +183,6 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 // carry.
 func (h *pilotHandlers) ReportUnreachable(ctx context.Context, in *pb.ReportUnreachableRequest) (*pb.ReportUnreachableResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	if err := checkText("reason", in.GetReason(), maxText); err != nil {
 		return nil, err
 	}
@@ -217,9 +199,6 @@ func (h *pilotHandlers) ReportUnreachable(ctx context.Context, in *pb.ReportUnre
 // ListPeers names some other live pilots of the caller's site.
 func (h *pilotHandlers) ListPeers(ctx context.Context, in *pb.ListPeersRequest) (*pb.ListPeersResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	peers, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) ([]taskqueue.Contact, error) { return h.server.turns.rules.Peers(t, c.pilot) })
 	if err != nil {
 		return nil, err
@@ -234,9 +213,6 @@ func (h *pilotHandlers) ListPeers(ctx context.Context, in *pb.ListPeersRequest) 
 // ReportTrial takes a pilot's answer to the trial of a site that has fallen back.
 func (h *pilotHandlers) ReportTrial(ctx context.Context, in *pb.ReportTrialRequest) (*pb.ReportTrialResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	if err := checkText("reason", in.GetReason(), maxText); err != nil {
 		return nil, err
 	}
@@ -255,9 +231,6 @@ func (h *pilotHandlers) ReportTrial(ctx context.Context, in *pb.ReportTrialReque
 // Leave books a pilot that goes by itself.
 func (h *pilotHandlers) Leave(ctx context.Context, in *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	c := callerOf(ctx)
-	if err := c.of(in.GetSite()); err != nil {
-		return nil, err
-	}
 	if err := checkText("reason", in.GetReason(), maxText); err != nil {
 		return nil, err
 	}

@@ -96,6 +96,9 @@ func TestEveryRoleAgainstEveryMethod(t *testing.T) {
 				if may := strings.Contains(allowed, who); may == barred {
 					t.Errorf("%s calls %s: allowed %v, got %v", who, method, may, err)
 				}
+				if pilots := who == "pilot" || who == "token"; pilots && !barred && !stream && !strings.Contains(status.Convert(err).Message(), "cannot act for site") {
+					t.Errorf("%s calls %s without naming its site: %v", who, method, err)
+				}
 				if who == "stranger" && status.Code(err) != codes.Unauthenticated {
 					t.Errorf("a stranger calls %s: %v", method, err)
 				}
