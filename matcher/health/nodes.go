@@ -181,6 +181,12 @@ func (s State) Allows(free, early int, onTrial func() bool) (int, int) {
 	return min(1, free), 0
 }
 
+// Proven tells whether one of a node's newest attempts has ended well.
+func (s *Nodes) Proven(name string) bool {
+	n := s.known[name]
+	return n != nil && slices.Contains(n.Ends, "")
+}
+
 // judge decides what a node may be given now.
 func (s *Nodes) judge(now time.Time, name string) State {
 	n := s.known[name]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -42,6 +43,7 @@ type attempts struct {
 	inHand  map[task.AttemptID]*attempt
 	last    uint64 // counter of the latest
 	slots   slots
+	proven  bool // the last payload that counts has ended well
 	roomier bool // there may be more room in the cache than when the last one found none
 }
 
@@ -154,6 +156,23 @@ func (s *attempts) started(at *step, e PayloadStarted) {
 	}
 	at.news.Starts = append(at.news.Starts, task.Start{Attempt: a.id, Number: a.Number, Started: e.At, Process: e.Process})
 	at.later()
+}
+
+// judge has a payload count for what is started next: a pilot at which one fails before
+// any has ended well, or two in a row, gives back what it has been given early. Its master
+// gives that anew, or elsewhere when too many fail here.
+func (s *attempts) judge(at *step, outcome *task.Outcome) {
+	end, counts := health.Ended("", outcome)
+	if !counts {
+		return
+	}
+	if !end.OK && !s.proven {
+		for _, a := range s.which(func(a *attempt) bool { return !a.holding && a.phase > awaiting && a.phase <= staged }) {
+			s.drop(at, a)
+			at.answerRetract(a, true)
+		}
+	}
+	s.proven = end.OK
 }
 
 // retract gives a prefilled task back, unless it has been started.

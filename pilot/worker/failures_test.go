@@ -72,3 +72,65 @@ func TestAPilotThatFailsEverythingPauses(t *testing.T) {
 		t.Error("the second pause is no longer than the first")
 	}
 }
+
+// A pilot at which a payload fails before any has ended well, or two in a row, gives back
+// what it has been given early.
+func TestAPilotThatIsNotProvenGivesBackWhatCameEarly(t *testing.T) {
+	b := newWorkerBench(t)
+	serial := uint64(0)
+	assign := func(prefill bool, name string) (attempt task.AttemptID, starts bool) {
+		serial++
+		tasks := given(name)
+		tasks[0].Prefill = prefill
+		staging := all[worker.StageIn](b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: serial, Tasks: tasks}}))
+		if len(staging) != 1 {
+			t.Fatalf("%s is not taken", name)
+		}
+		attempt = staging[0].Attempt
+		return attempt, len(all[worker.StartPayload](b.do(worker.StagedIn{Attempt: attempt}))) > 0
+	}
+	// ends has a payload end and tells what is started next and what is given back.
+	ends := func(attempt task.AttemptID, outcome task.Outcome) (started, back int) {
+		outcome.Attempt = attempt
+		said := b.do(worker.PayloadEnded{Attempt: attempt, Outcome: outcome})
+		if outcome.OK {
+			said = append(said, b.do(worker.Published{Attempt: attempt, Outcome: outcome})...)
+		}
+		for _, report := range told[message.Report](said) {
+			for _, answer := range report.Retracts {
+				if answer.Retracted {
+					back++
+				}
+			}
+		}
+		return len(all[worker.StartPayload](said)), back
+	}
+	assign(false, "long") // in one of the two slots
+	failed := task.Outcome{Failure: task.PayloadFailed, Delay: -1}
+	for _, step := range []struct {
+		outcome       task.Outcome
+		started, back int
+	}{
+		{failed, 0, 1}, // of a new pilot
+		{task.Outcome{OK: true, Delay: -1}, 1, 0}, // it is proven
+		{failed, 1, 0}, // one may be the task's fault
+		{failed, 0, 1}, // two in a row are not
+		{task.Outcome{Failure: task.InputMissing, Delay: -1}, 1, 0},
+	} {
+		runs, starts := assign(false, "runs"+string(rune('a'+serial)))
+		if !starts {
+			t.Fatal("a task is not started on a free slot")
+		}
+		next, starts := assign(true, "next"+string(rune('a'+serial)))
+		if starts {
+			t.Fatal("a task that came early is started beside another one")
+		}
+		started, back := ends(runs, step.outcome)
+		if started != step.started || back != step.back {
+			t.Errorf("after %+v: %d started and %d given back, want %d and %d", step.outcome, started, back, step.started, step.back)
+		}
+		if started > 0 {
+			b.do(worker.PayloadEnded{Attempt: next, Outcome: task.Outcome{Attempt: next, Failure: task.KilledByUser, Delay: -1}})
+		}
+	}
+}

@@ -94,6 +94,7 @@ func (w *Worker) finish(a *attempt, outcome task.Outcome) {
 	w.unjudged.expectFirst(&w.step)
 	w.unjudged.outcomes[a.id] = outcome
 	w.readiness.account(&w.step, &outcome)
+	w.attempts.judge(&w.step, &outcome)
 	w.news.Outcomes = append(w.news.Outcomes, outcome)
 	w.soon(w.patience(&outcome))
 	if !w.mastership.inOffice && w.unjudged.delivery.due.IsZero() {

@@ -46,8 +46,12 @@ func (r *site) judged(now taskqueue.Instant, site *taskqueue.SiteRecord) (marks 
 	return marks, news, changed
 }
 
-// allowed bounds a pilot's places by the health of its node.
+// allowed bounds a pilot's places by the health of its node. One that is not proven gets
+// nothing early: its pilot would start that before the queue knows how the first has ended.
 func (r *site) allowed(g *pilot, places task.Places, unseen int) task.Places {
+	if !r.nodes.Proven(g.node) {
+		places.Prefill = 0
+	}
 	places.FreeSlots, places.Prefill = r.nodes.State(g.node).Allows(places.FreeSlots, places.Prefill, func() bool {
 		for _, other := range r.pilots {
 			if unseen > 0 || other.trial != "" && other.node == g.node {
