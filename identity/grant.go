@@ -47,7 +47,7 @@ func checkScope(role Role, site task.Site) error {
 		return nil
 	}
 	if site == "" {
-		return fmt.Errorf("role %s without a site: its token is for one site", role)
+		return fmt.Errorf("role %s is for one site: name it (--site)", role)
 	}
 	_, err := task.ParseSite(string(site))
 	return err
@@ -71,10 +71,10 @@ type Grant struct {
 // returned once and stored nowhere.
 func NewGrant(role Role, site task.Site, label string, now, expires time.Time) (Grant, string, error) {
 	if err := checkScope(role, site); err != nil {
-		return Grant{}, "", fmt.Errorf("create a token: %w", err)
+		return Grant{}, "", fmt.Errorf("create an access: %w", err)
 	}
 	if !expires.After(now) {
-		return Grant{}, "", fmt.Errorf("create a token: it would end at %s, which has passed: give a later end", expires.UTC().Format(time.RFC3339))
+		return Grant{}, "", fmt.Errorf("create an access: it would end at %s, which has passed: give a later end", expires.UTC().Format(time.RFC3339))
 	}
 	id, secret, err := NewToken()
 	if err != nil {

@@ -47,6 +47,12 @@ const (
 	AuditAuthority  = "authority changed"
 )
 
+// AuditKinds are all of them.
+var AuditKinds = []string{
+	AuditSubmitted, AuditCancelled, AuditRetried, AuditDeleted, AuditRegistered, AuditRan, AuditLost, AuditAccess, AuditRevoked,
+	AuditBanned, AuditUnbanned, AuditSite, AuditDrained, AuditFiles, AuditAuthority,
+}
+
 // AuditRecord holds what one turn has done. Its digest covers that of the record before
 // it, so none can be changed or taken out without all that follow.
 type AuditRecord struct {

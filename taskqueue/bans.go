@@ -88,6 +88,8 @@ func (r *Rules) Ban(t *Turn, b Ban) (out Banned, err error) {
 	case b.Kind == BanNode || b.Kind == BanSite:
 		if b.Kind == BanSite {
 			q.site(task.Site(b.Name))
+		} else if b.Site != "" {
+			q.site(b.Site)
 		}
 		of = func(p *PilotRecord) bool { return b.keepsOut(p.Site, p.Host) }
 	default:
@@ -153,7 +155,7 @@ func (r *Rules) Unban(t *Turn, b Ban) (err error) {
 	defer q.close(&err)
 	rest := q.bansWithout(&b)
 	if len(rest) == len(q.bans()) {
-		end(notFound("ban of "+string(b.Kind), b.Name))
+		end(NotFound("ban of "+string(b.Kind), b.Name))
 	}
 	rememberList(q.records, metaBans, rest)
 	q.audit(AuditEntry{Kind: AuditUnbanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site})

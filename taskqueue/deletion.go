@@ -40,7 +40,7 @@ func (r *Rules) DeleteWorkflow(t *Turn, id task.WorkflowID, dry bool) (out Remov
 	w := q.workflow(id)
 	switch {
 	case w.Deleted:
-		end(notFound("workflow", id))
+		end(NotFound("workflow", id))
 	case w.open() > 0 || !w.Sealed && !w.Cancelled:
 		end(conflict("workflow %s has %s that have not ended: cancel it first with `pilotage workflow cancel %s`", id, task.Counted(w.open(), "task"), id))
 	}
@@ -98,14 +98,14 @@ func (r *Rules) RemoveFile(t *Turn, name task.LFN, dry bool) (out Removal, err e
 	defer q.close(&err)
 	f, how := q.files.one(name), EntryGoes
 	if f == nil || f.Going == EntryGoes {
-		end(notFound("file", name))
+		end(NotFound("file", name))
 	}
 	w := q.workflows.one(name.Workflow())
 	if w != nil {
 		how = CopiesGo
 		switch {
 		case w.Deleted:
-			end(notFound("file", name))
+			end(NotFound("file", name))
 		case !w.Over():
 			end(conflict("workflow %s is not over: its file %s may be needed", w.ID, name.Local()))
 		case f.Final && len(f.Replicas) == 0:

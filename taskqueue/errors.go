@@ -46,8 +46,16 @@ func (e *StaleTermError) Error() string {
 // Unwrap makes errors.Is(err, ErrStaleTerm) true.
 func (e *StaleTermError) Unwrap() error { return ErrStaleTerm }
 
-func notFound(kind string, name any) error {
+// NotFound wraps ErrNotFound and says which command names what is there.
+func NotFound(kind string, name any) error {
+	if list := listedBy[kind]; list != "" {
+		return fmt.Errorf("%s %v: %w: `pilotage %s` names what is there", kind, name, ErrNotFound, list)
+	}
 	return fmt.Errorf("%s %v: %w", kind, name, ErrNotFound)
+}
+
+var listedBy = map[string]string{
+	"workflow": "workflow list", "task": "task list WORKFLOW", "file": "file list", "site": "site list", "pilot": "pilot list --all", "access": "access list",
 }
 
 func invalid(format string, arguments ...any) error {

@@ -174,7 +174,7 @@ func (r *Rules) Deny(t *Turn, name string) (err error) {
 	if _, err := task.ParsePilotID(name); err != nil {
 		id = read(q.Pilots().ByPeer(task.PeerID(name)))
 		if id == "" {
-			end(notFound("pilot or peer", name))
+			end(NotFound("pilot or peer", name))
 		}
 	}
 	pilot, site := q.pilot(id)
@@ -219,7 +219,7 @@ func (c *catalogue) registerFile(name task.LFN, f *task.File, group string) (add
 	}
 	record, shared := c.files.held[name], strings.HasPrefix(string(name), task.SharedPrefix)
 	if record == nil && !shared {
-		end(notFound("file", name))
+		end(NotFound("file", name))
 	}
 	if record == nil || len(record.Replicas) == 0 {
 		record = c.entry(name)
@@ -292,7 +292,7 @@ func (r *Rules) RevokeGrant(t *Turn, id string, endPilots bool) (pilots []task.P
 	defer q.close(&err)
 	known := read(q.Grants().Load(id))
 	if len(known) == 0 {
-		end(notFound("access", id))
+		end(NotFound("access", id))
 	}
 	known[0].Revoked = true
 	check(q.Grants().Save(known[0]))

@@ -51,7 +51,7 @@ func newRecords(t *Turn, config *Config) *records {
 func (r *records) workflow(id task.WorkflowID) *Workflow {
 	w := r.workflows.one(id)
 	if w == nil {
-		end(notFound("workflow", id))
+		end(NotFound("workflow", id))
 	}
 	return w
 }
@@ -61,7 +61,7 @@ func (r *records) workflow(id task.WorkflowID) *Workflow {
 func (r *records) standing(id task.WorkflowID) *Workflow {
 	w := r.workflow(id)
 	if w.Deleted {
-		end(notFound("workflow", id))
+		end(NotFound("workflow", id))
 	}
 	return w
 }
@@ -70,7 +70,7 @@ func (r *records) standing(id task.WorkflowID) *Workflow {
 func (r *records) task(id task.ID) *TaskState {
 	s := r.tasks.one(id)
 	if s == nil {
-		end(notFound("task", id))
+		end(NotFound("task", id))
 	}
 	return s
 }
@@ -89,7 +89,7 @@ func (r *records) site(name task.Site) *SiteRecord {
 func (r *records) pilot(id task.PilotID) (*PilotRecord, *SiteRecord) {
 	pilot := r.pilots.one(id)
 	if pilot == nil {
-		end(notFound("pilot", id))
+		end(NotFound("pilot", id))
 	}
 	return pilot, r.site(pilot.Site)
 }
@@ -99,7 +99,7 @@ func (r *records) pilot(id task.PilotID) (*PilotRecord, *SiteRecord) {
 func (r *records) pilotOf(site task.Site, id task.PilotID) *PilotRecord {
 	pilot := r.pilots.one(id)
 	if pilot == nil || pilot.Site != site {
-		end(notFound("pilot", id))
+		end(NotFound("pilot", id))
 	}
 	return pilot
 }

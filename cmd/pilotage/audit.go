@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // moment reads a time: RFC 3339, "2006-01-02 15:04:05" in UTC, or how long ago, as 2h or 3d.
@@ -96,7 +98,7 @@ func newAccessAudit(a *app) *cobra.Command {
 	flags.StringVar(&request.Person, "person", "", "only what this person did or had run")
 	flags.StringVar(&request.Site, "site", "", "only of this site")
 	flags.StringVar(&request.Pilot, "pilot", "", "only of this pilot")
-	flags.StringSliceVar(&request.Kinds, "kind", nil, "only these: submitted, cancelled, retried, registered, ran, lost, revoked, banned ...")
+	flags.StringSliceVar(&request.Kinds, "kind", nil, "only these, separated by commas: "+strings.Join(taskqueue.AuditKinds, ", "))
 	flags.BoolVar(&verify, "verify", false, "compare the whole log with its digests; exit code 6 if it was changed")
 	return command
 }

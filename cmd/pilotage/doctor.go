@@ -127,7 +127,7 @@ func (e *examination) lookAtAnswer(ctx context.Context, c *clients) bool {
 	health, err := healthpb.NewHealthClient(c.conn).Check(limited, &healthpb.HealthCheckRequest{}, grpc.Header(&header))
 	answered := time.Now()
 	if err != nil {
-		e.note("queue", fmt.Errorf("%s does not answer: %s: does it run, and do firewalls let you reach this port (docs/ports.md)?", c.address, explain(err)), "")
+		e.note("queue", notHealthy(c.address, err), "")
 		return false
 	}
 	if health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
@@ -308,4 +308,12 @@ func (o *console) printFindings(findings []agent.Finding) (bad int, err error) {
 		}
 	}
 	return bad, err
+}
+
+// notHealthy says that a queue does not answer, or that something else does.
+func notHealthy(address string, err error) error {
+	if fromWebServer(err) {
+		return notReached(address, err)
+	}
+	return fmt.Errorf("%s does not answer: %s: does it run, and do firewalls let you reach this port (docs/ports.md)?", address, explain(err))
 }

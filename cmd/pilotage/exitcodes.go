@@ -118,10 +118,19 @@ func statusOf(err error) (*status.Status, bool) {
 // notReached names the queue that did not answer.
 func notReached(address string, err error) error {
 	s, ok := statusOf(err)
-	if !ok || s.Code() != codes.Unavailable {
+	switch {
+	case fromWebServer(err):
+		return coded(exitUnreachable, "what answers at %s is no task queue\nDoes the access file name the port of --listen (7420), and not that of the page (7421)?", address)
+	case !ok || s.Code() != codes.Unavailable:
 		return err
 	}
 	return coded(exitUnreachable, "the task queue at %s cannot be reached: %s\nIs `pilotage taskqueue` running, and does the access file name its address?", address, s.Message())
+}
+
+// fromWebServer tells whether a server without gRPC, such as the live page, has answered.
+func fromWebServer(err error) bool {
+	s, ok := statusOf(err)
+	return ok && strings.HasPrefix(s.Message(), "unexpected HTTP status") // in gRPC's words
 }
 
 // explain is the error as people read it: without gRPC's wrapping, with what
@@ -144,6 +153,12 @@ func explain(err error) string {
 		}
 		return text + "\nAsk the queue's operator for a new access file (`pilotage access create`)."
 	case codes.PermissionDenied:
+		switch refusal(err) {
+		case "BANNED":
+			return s.Message() + "\nAsk the VO's admin, who can lift the ban (`pilotage access unban`)."
+		case taskpb.ReasonRevoked: // the queue has said what to do
+			return s.Message()
+		}
 		return s.Message() + "\nChoose another access file with --access or PILOTAGE_ACCESS, or ask the queue's operator for one (`pilotage access create`)."
 	default:
 		return s.Message()

@@ -33,6 +33,7 @@ func TestExitCodes(t *testing.T) {
 		{"full disk at the queue", fullDisk(t), 3},
 		{"unreachable", refusal(codes.Unavailable), 3},
 		{"unreachable, named", notReached("queue:7420", refusal(codes.Unavailable)), 3},
+		{"a web server, named", notReached("queue:7421", refusedBy(webServer)), 3},
 		{"no access", refusal(codes.Unauthenticated), 4},
 		{"not allowed", refusal(codes.PermissionDenied), 4},
 		{"expired access file", fmt.Errorf("read: %w", accessError(&identity.ExpiredError{Subject: "the access", Expired: time.Unix(0, 0)})), 4},
@@ -79,15 +80,31 @@ func TestErrorsArePlain(t *testing.T) {
 	if text := explain(notReached("queue:7420", status.Error(codes.Unavailable, "refused"))); !strings.Contains(text, "queue:7420") || !strings.Contains(text, "pilotage taskqueue") {
 		t.Errorf("a queue that is away is told as %q", text)
 	}
+	if text := explain(notReached("queue:7421", refusedBy(webServer))); !strings.Contains(text, "queue:7421 is no task queue") || strings.Contains(text, "HTTP") {
+		t.Errorf("a web server is told as %q", text)
+	}
+	if text := explain(refusalFor(t, codes.PermissionDenied, "BANNED")); !strings.Contains(text, "unban") || strings.Contains(text, "Choose another") {
+		t.Errorf("a ban is told as %q", text)
+	}
 	if text := explain(errors.New("plain")); text != "plain" {
 		t.Errorf("plain became %q", text)
 	}
 }
 
+// webServer is what gRPC tells of the live page, to which an access file names the way.
+const webServer = `unexpected HTTP status code received from server: 405 (Method Not Allowed); transport: received unexpected content-type "text/plain"`
+
+func refusedBy(text string) error { return fmt.Errorf("call: %w", status.Error(codes.Unknown, text)) }
+
 // fullDisk is the refusal of a queue without space.
 func fullDisk(t *testing.T) error {
 	t.Helper()
-	refusal, err := status.New(codes.ResourceExhausted, "no").WithDetails(&errdetails.ErrorInfo{Reason: taskpb.ReasonDiskFull, Domain: taskpb.ErrorDomain})
+	return refusalFor(t, codes.ResourceExhausted, taskpb.ReasonDiskFull)
+}
+
+func refusalFor(t *testing.T, code codes.Code, why string) error {
+	t.Helper()
+	refusal, err := status.New(code, "no").WithDetails(&errdetails.ErrorInfo{Reason: why, Domain: taskpb.ErrorDomain})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v4"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/internal/shell"
@@ -109,8 +108,8 @@ func (f *factorySettings) complete(a *app, access *identity.AccessFile, argument
 		if err != nil {
 			return factory.Config{}, err
 		}
-		if err := yaml.Load(text, f, yaml.WithKnownFields()); err != nil {
-			return factory.Config{}, fmt.Errorf("%s: %w", f.from, err)
+		if err := batch.LoadStrictly(text, f); err != nil {
+			return factory.Config{}, fmt.Errorf("%s: %w: docs/factory.md has an example", f.from, err)
 		}
 	}
 	if f.Batch == "" {

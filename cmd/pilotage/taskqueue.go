@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -46,6 +47,11 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 			config.Log, config.Web.Version = log, version
 			if (config.Web.Certificate == "") != (config.Web.Key == "") {
 				return coded(exitUsage, "--http-cert and --http-key belong together: give both or none")
+			}
+			for _, address := range []string{config.Listen, config.ListenHTTP} {
+				if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
+					return coded(exitUsage, "nothing can listen on %q: give HOST:PORT, or :PORT for all addresses of this machine", address)
+				}
 			}
 			if config.DataDir == "" {
 				config.DataDir = stateFolder(a.getenv, "queue")
@@ -102,6 +108,8 @@ func (a *app) ofFolder(use, short, long string, run func(ctx context.Context, da
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return coded(exitNotFound, "%w", err)
+		case errors.Is(err, fs.ErrExist):
+			return coded(exitConflict, "%w", err)
 		case errors.Is(err, server.ErrDamaged):
 			return coded(exitFailed, "%w", err)
 		}
@@ -121,7 +129,7 @@ part of the audit log. The copy holds the key of the VO's authority; its files h
 			into := args[0]
 			blocks, err := server.Backup(ctx, data, into)
 			if err == nil {
-				a.out.say("%s: %s as written\n", into, task.Counted(blocks, "block"))
+				a.out.say("the backup is in %s: %s, read back and as written\n", into, task.Counted(blocks, "block"))
 			}
 			return err
 		})
@@ -138,7 +146,7 @@ backup the queue does not know: docs/operations.md says what becomes of it.`,
 			if err != nil {
 				return err
 			}
-			a.out.say("%s: %s restored; start the queue\n", data, task.Counted(blocks, "block"))
+			a.out.say("the backup is restored to %s: %s; start the queue\n", data, task.Counted(blocks, "block"))
 			if before != "" {
 				a.out.say("what was there is in %s\n", before)
 			}
@@ -194,7 +202,7 @@ func (a *app) verifyQueue(ctx context.Context, folder string) error {
 	case err != nil:
 		return err
 	}
-	a.out.say("%s: %s as written\n", folder, task.Counted(blocks, "block"))
+	a.out.say("the database in %s is as it was written: %s\n", folder, task.Counted(blocks, "block"))
 	return nil
 }
 

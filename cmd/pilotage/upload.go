@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -67,14 +68,17 @@ func checkSources(plan *workflow.Plan) error {
 		if file.Source == "" {
 			continue
 		}
-		info, err := os.Stat(file.Source)
-		if err == nil && !info.Mode().IsRegular() {
-			err = fmt.Errorf("%s is not a regular file", file.Source)
+		path, err := filepath.Abs(file.Source)
+		if err == nil {
+			var info os.FileInfo
+			if info, err = os.Stat(path); err == nil && !info.Mode().IsRegular() {
+				err = fmt.Errorf("%s is not a regular file", path)
+			}
 		}
 		if err == nil {
 			continue
 		}
-		if missing = append(missing, fmt.Errorf("file %s: %w", file.Name, err)); len(missing) == most {
+		if missing = append(missing, fmt.Errorf("file %s: %w: correct the path, which in a workflow file is relative to that file", file.Name, err)); len(missing) == most {
 			break
 		}
 	}

@@ -132,10 +132,11 @@ func cookie(token string, seconds int) *http.Cookie {
 func (p *Page) viewer(serve func(w http.ResponseWriter, r *http.Request, token string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sent, err := r.Cookie(cookieName)
-		if err == nil {
-			err = p.backend.Admit(sent.Value)
-		}
 		if err != nil {
+			http.Error(w, "log in: send the content of an access file by POST to /login, and with each call the cookie that it sets", http.StatusUnauthorized)
+			return
+		}
+		if err = p.backend.Admit(sent.Value); err != nil {
 			http.Error(w, "log in: "+words(err), http.StatusUnauthorized)
 			return
 		}

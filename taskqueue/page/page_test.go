@@ -123,6 +123,9 @@ func TestLoginAndWhatItOpens(t *testing.T) {
 			}
 		}
 	}
+	if got := text(t, do("POST", "/call/SiteService/GetSite", "{}", &http.Cookie{Name: "other", Value: "good"})); !strings.Contains(got, "POST to /login") {
+		t.Errorf("without a cookie: %s", got)
+	}
 	if reply := do("POST", "/login", `{"token":"bad"}`); reply.code != http.StatusUnauthorized || !strings.Contains(text(t, reply), "not known") {
 		t.Errorf("a bad token: %d", reply.code)
 	}

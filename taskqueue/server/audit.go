@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -96,6 +98,11 @@ func auditFilter(c caller, in *pb.ListAuditRequest) (taskqueue.AuditFilter, erro
 	f := taskqueue.AuditFilter{
 		Kinds: in.GetKinds(), Person: in.GetPerson(), Site: task.Site(in.GetSite()), Node: in.GetNode(), Pilot: task.PilotID(in.GetPilot()),
 		At: taskpb.FromTime(in.GetAt()), Since: taskpb.FromTime(in.GetSince()), Before: taskpb.FromTime(in.GetBefore()),
+	}
+	for _, kind := range f.Kinds {
+		if !slices.Contains(taskqueue.AuditKinds, kind) {
+			return f, invalid("the audit log has no kind %q: give %s", kind, strings.Join(taskqueue.AuditKinds, ", "))
+		}
 	}
 	if c.kind == operator && f.Site == "" {
 		f.Site = c.site

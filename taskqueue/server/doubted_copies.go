@@ -23,7 +23,7 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 			return err
 		}
 		if len(found) == 0 || found[0].ProducerTask == "" {
-			return notFound("output", strconv.Quote(in.GetLfn()))
+			return taskqueue.NotFound("output", strconv.Quote(in.GetLfn()))
 		}
 		file = found[0].File
 		if err := callerOf(ctx).seesFile(t, file.LFN); err != nil {
@@ -31,7 +31,7 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 		}
 		at := file.ReplicaAt(in.GetUrl())
 		if at < 0 {
-			return notFound("copy", strconv.Quote(in.GetUrl()))
+			return taskqueue.NotFound("copy", strconv.Quote(in.GetUrl()))
 		}
 		sites, err := t.Sites().Load(file.Replicas[at].Site)
 		if err != nil || len(sites) == 0 {

@@ -166,7 +166,3 @@ func storeFailure(err error) error {
 func invalid(format string, arguments ...any) error {
 	return fmt.Errorf("%w: %w", taskqueue.ErrInvalid, fmt.Errorf(format, arguments...))
 }
-
-func notFound(kind string, name any) error {
-	return fmt.Errorf("%s %v: %w", kind, name, taskqueue.ErrNotFound)
-}

@@ -111,7 +111,7 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 			return fmt.Errorf("load file %s: %w", in.GetLfn(), err)
 		}
 		if len(found) == 0 {
-			return notFound("file", strconv.Quote(in.GetLfn()))
+			return taskqueue.NotFound("file", strconv.Quote(in.GetLfn()))
 		}
 		file = found[0].File
 		return callerOf(ctx).seesFile(t, file.LFN)
@@ -185,7 +185,7 @@ func (h *pilotHandlers) SendFile(stream grpc.ClientStreamingServer[pb.SendFileRe
 	}
 	w := h.server.relays.take(first.GetId(), c.site)
 	if w == nil {
-		return notFound("wait", strconv.Quote(first.GetId()))
+		return taskqueue.NotFound("wait", strconv.Quote(first.GetId()))
 	}
 	w.why = h.pass(ctx, w, first, stream.Recv)
 	close(w.data)

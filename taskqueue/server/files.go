@@ -102,7 +102,7 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 			return fmt.Errorf("load file %s: %w", name, err)
 		}
 		if len(found) == 0 {
-			return notFound("file", strconv.Quote(string(name)))
+			return taskqueue.NotFound("file", strconv.Quote(string(name)))
 		}
 		if err := callerOf(ctx).seesFile(t, found[0].LFN); err != nil {
 			return err
@@ -152,7 +152,7 @@ func (h *fileHandlers) PlanUpload(ctx context.Context, in *pb.PlanUploadRequest)
 			url, known := storage[name]
 			switch {
 			case !known:
-				return notFound("site", strconv.Quote(name))
+				return taskqueue.NotFound("site", strconv.Quote(name))
 			case url == "":
 				return invalid("site %s has no storage element: add one with `pilotage site add %s --se URL`", name, name)
 			}

@@ -34,7 +34,7 @@ func (c caller) workflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, er
 	case name == "":
 		return taskqueue.Workflow{}, invalid("no workflow named: give an id or a name")
 	case found == nil || found.Deleted:
-		return taskqueue.Workflow{}, notFound("workflow", strconv.Quote(name))
+		return taskqueue.Workflow{}, taskqueue.NotFound("workflow", strconv.Quote(name))
 	}
 	return *found, nil
 }
@@ -167,7 +167,7 @@ func workflowsIn(copied string) (ids []task.WorkflowID) {
 // notFoundAs names what was asked for where its workflow is not there.
 func notFoundAs(err error, kind string, name any) error {
 	if errors.Is(err, taskqueue.ErrNotFound) {
-		return notFound(kind, name)
+		return taskqueue.NotFound(kind, name)
 	}
 	return err
 }

@@ -344,6 +344,10 @@ func TestTheAuditLogTellsWhoRanWhat(t *testing.T) {
 			return reply.GetEntries(), reply.GetNextPageToken(), err
 		})
 	}
+	_, err := q.admin().ListAudit(q.ctx, &pb.ListAuditRequest{Kinds: []string{"rann"}})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID")
+	_, err = q.admin().Ban(q.ctx, &pb.BanRequest{Ban: &pb.Ban{Kind: "node", Name: "node", Site: "siteAA"}})
+	wantRefusal(t, err, codes.NotFound, "NOT_FOUND")
 	ran := trace(q.admin(), &pb.ListAuditRequest{Kinds: []string{"ran"}})
 	if len(ran) != 1 {
 		t.Fatal(ran)
@@ -358,7 +362,7 @@ func TestTheAuditLogTellsWhoRanWhat(t *testing.T) {
 	if all := trace(q.with("operator", "siteA"), &pb.ListAuditRequest{Kinds: []string{"registered", "submitted"}}); len(all) != 1 || all[0].GetPilot() != p.id || all[0].GetAccess() == "" {
 		t.Errorf("an operator sees %v", all)
 	}
-	_, err := q.with("operator", "siteA").ListAudit(q.ctx, &pb.ListAuditRequest{Site: "siteB"})
+	_, err = q.with("operator", "siteA").ListAudit(q.ctx, &pb.ListAuditRequest{Site: "siteB"})
 	wantRefusal(t, err, codes.PermissionDenied, "FORBIDDEN")
 	if submitted := trace(q.admin(), &pb.ListAuditRequest{Kinds: []string{"submitted"}, PageSize: 1}); len(submitted) != 1 || submitted[0].GetAccess() == "" {
 		t.Errorf("submitted: %v", submitted)

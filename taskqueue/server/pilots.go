@@ -281,7 +281,7 @@ func (h *pilotHandlers) GetPilot(ctx context.Context, in *pb.GetPilotRequest) (*
 			return fmt.Errorf("load pilot %s: %w", id, err)
 		}
 		if len(found) == 0 {
-			return notFound("pilot", id)
+			return taskqueue.NotFound("pilot", id)
 		}
 		list, err := describePilots(t, found)
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/status"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -39,7 +40,7 @@ func newRefusals(log *slog.Logger) *refusals {
 func (r *refusals) note(reason string, site task.Site, who string, why error) {
 	r.counted.WithLabelValues(reason, string(site)).Inc()
 	if r.first(reason+"\x00"+string(site)+"\x00"+who, time.Now()) {
-		r.log.Warn("refused", "reason", reason, "site", site, "from", who, "why", why)
+		r.log.Warn("refused", "reason", reason, "site", site, "from", who, "why", status.Convert(why).Message())
 	}
 }
 

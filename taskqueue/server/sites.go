@@ -32,7 +32,7 @@ func loadSite(t *taskqueue.Turn, name string) (*taskqueue.SiteRecord, error) {
 		return nil, fmt.Errorf("load site %s: %w", name, err)
 	}
 	if len(found) == 0 {
-		return nil, notFound("site", strconv.Quote(name))
+		return nil, taskqueue.NotFound("site", strconv.Quote(name))
 	}
 	return &found[0], nil
 }

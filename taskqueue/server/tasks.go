@@ -233,7 +233,7 @@ func (h *taskHandlers) GetTask(ctx context.Context, in *pb.GetTaskRequest) (*pb.
 			return fmt.Errorf("load task %s: %w", id, err)
 		}
 		if len(states) == 0 {
-			return notFound("task", id)
+			return taskqueue.NotFound("task", id)
 		}
 		full, err := fullTasks(t, states)
 		if err == nil {
@@ -259,7 +259,7 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 			return fmt.Errorf("load task %s: %w", id, err)
 		}
 		if len(states) == 0 {
-			return notFound("task", id)
+			return taskqueue.NotFound("task", id)
 		}
 		attempts, err := t.Attempts().OfTask(id)
 		if err != nil {
@@ -270,11 +270,11 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 			if states[0].Reason != "" {
 				because = ": " + states[0].Reason
 			}
-			return notFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run%s)", id, states[0].State, because))
+			return taskqueue.NotFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run%s)", id, states[0].State, because))
 		}
 		shown := attemptOfNumber(attempts, states[0].Winner, int(in.GetNumber()))
 		if shown == nil {
-			return notFound("attempt", fmt.Sprintf("%s/a%d", id, in.GetNumber()))
+			return taskqueue.NotFound("attempt", fmt.Sprintf("%s/a%d", id, in.GetNumber()))
 		}
 		out.Attempt = attemptOf(shown)
 		out.Stdout, out.Stderr, err = t.Attempts().LoadLog(shown.Outcome.Attempt)

@@ -270,6 +270,9 @@ func TestBadDefinitions(t *testing.T) {
 			t.Errorf("%q is taken", change[1])
 		}
 	}
+	if _, err := batch.Parse(append(good, "\nunknown: 1\n"...)); err == nil || !strings.Contains(err.Error(), `unknown key "unknown"`) || strings.Contains(err.Error(), "Definition") {
+		t.Errorf("an unknown key: %v", err)
+	}
 	if _, err := batch.Text("../systems/slurm"); err == nil {
 		t.Error("a path is taken for a name")
 	}

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -94,10 +95,21 @@ func Text(name string) ([]byte, error) {
 	return text, nil
 }
 
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
+// LoadStrictly reads YAML into a structure, and refuses keys that it does not have.
+func LoadStrictly(text []byte, into any) error {
+	err := yaml.Load(text, into, yaml.WithKnownFields())
+	if err == nil {
+		return nil
+	}
+	return errors.New(unknownField.ReplaceAllString(err.Error(), `unknown key "$1"`)) // people do not know Go's types
+}
+
 // Parse reads a definition.
 func Parse(text []byte) (*Definition, error) {
 	d := &Definition{}
-	if err := yaml.Load(text, d, yaml.WithKnownFields()); err != nil {
+	if err := LoadStrictly(text, d); err != nil {
 		return nil, fmt.Errorf("read the definition of a batch system: %w", err)
 	}
 	var err error

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ func Backup(ctx context.Context, folder, into string) (blocks int, err error) {
 		return 0, err
 	}
 	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		return 0, errors.Join(fmt.Errorf("%s is there already: give another folder", target), err)
+		return 0, fmt.Errorf("%s: %w: give another folder", target, cmp.Or(err, os.ErrExist))
 	}
 	if err := os.MkdirAll(into, 0o700); err != nil {
 		return 0, err
