@@ -47,7 +47,7 @@ func TestChainRunsThroughOneSite(t *testing.T) {
 	g.check()
 }
 
-// Issue 2, item 2: inputs made at two sites can meet.
+// Inputs made at two sites can meet.
 func TestFilesMadeAtTwoSitesMeetOnceStored(t *testing.T) {
 	g := newGrid(t)
 	a, b := g.addSite("A"), g.addSite("B")

@@ -92,7 +92,7 @@ func (p *paced) step(every, takes, upload time.Duration) {
 	}
 }
 
-// Issue 2, item 10: two equal sites each run at least a quarter of the demo,
+// Two equal sites each run at least a quarter of the demo,
 // whichever of them hears of the work first.
 func TestTwoSitesShareAGraph(t *testing.T) {
 	for _, takes := range []time.Duration{100 * time.Millisecond, time.Second, time.Minute} {

@@ -90,7 +90,7 @@ type line struct {
 
 // Add writes a file with the records of a segment, durably.
 func (c *Closed) Add(s taskqueue.AuditSegment) error {
-	if err := os.MkdirAll(c.folder, 0o700); err != nil {
+	if err := makeFolder(c.folder); err != nil {
 		return err
 	}
 	var packed bytes.Buffer
@@ -121,6 +121,11 @@ func write(path string, content []byte) error {
 		return errors.Join(err, os.Remove(part))
 	}
 	return errors.Join(os.Rename(part, path), syncFile(filepath.Dir(path)))
+}
+
+// makeFolder makes a folder that a power cut leaves there, with what is written in it.
+func makeFolder(path string) error {
+	return errors.Join(os.MkdirAll(path, 0o700), syncFile(filepath.Dir(path)))
 }
 
 func syncFile(path string) error {
@@ -220,8 +225,8 @@ func (c *Closed) DropBefore(at time.Time) error {
 	return err
 }
 
-// SetAside gives files another name that tell what came after a time: of a queue whose
-// database was put back, they are of another course of things.
+// SetAside durably gives files another name that tell what came after a time: of a queue
+// whose database was put back, they are of another course of things.
 func (c *Closed) SetAside(after uint64) (names []string, err error) {
 	files, err := c.files()
 	for _, f := range files {
@@ -229,6 +234,9 @@ func (c *Closed) SetAside(after uint64) (names []string, err error) {
 			names = append(names, f.name+aside)
 			err = errors.Join(err, os.Rename(filepath.Join(c.folder, f.name), filepath.Join(c.folder, f.name+aside)))
 		}
+	}
+	if len(names) > 0 { // else a power cut could bring one back that is older than what comes next
+		err = errors.Join(err, syncFile(c.folder))
 	}
 	return names, err
 }
@@ -240,7 +248,7 @@ func (c *Closed) CopyTo(queue string) error {
 		return err
 	}
 	into := In(queue).folder
-	if err := os.MkdirAll(into, 0o700); err != nil {
+	if err := makeFolder(into); err != nil {
 		return err
 	}
 	for _, f := range files {

@@ -288,9 +288,9 @@ func (l *live) newest() uint64 {
 	return l.number
 }
 
-// since returns what has happened at a site after a number: at most so many
-// attempts, the newest if there are more.
-func (l *live) since(site string, after uint64, most int) (bars []Bar, newest uint64) {
+// since returns what has happened at a site after a number: of attempts, and of those whose
+// outputs were stored, at most so many, the newest if there are more.
+func (l *live) since(site string, after uint64, most int) (bars []Bar, outs []Out, newest uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := len(l.bars) - 1; i >= 0 && l.bars[i].number > after && len(bars) < most; i-- {
@@ -306,19 +306,12 @@ func (l *live) since(site string, after uint64, most int) (bars []Bar, newest ui
 			bars = append(bars, bar)
 		}
 	}
-	return bars, l.number
-}
-
-// storedSince returns what was stored of a site's attempts after a number.
-func (l *live) storedSince(site string, after uint64, most int) (outs []Out) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for i := len(l.outs) - 1; i >= 0 && l.outs[i].number > after && len(outs) < most; i-- {
 		if l.outs[i].Site == site {
 			outs = append(outs, l.outs[i])
 		}
 	}
-	return outs
+	return bars, outs, l.number
 }
 
 // of is a look without the other sites: charts draw one site, or all together.
@@ -352,9 +345,8 @@ const (
 func (l *live) history(site string) History {
 	h := History{Looks: []Look{}, Bars: []Bar{}, Newest: l.newest()}
 	if site != "" {
-		bars, _ := l.since(site, 0, historyBars)
-		h.Bars = append(h.Bars, bars...) // none is an empty list
-		h.Outs = l.storedSince(site, 0, historyBars)
+		bars, outs, _ := l.since(site, 0, historyBars)
+		h.Bars, h.Outs = append(h.Bars, bars...), outs // none is an empty list
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -308,12 +308,12 @@ func (p *Page) news(ctx context.Context, sees *sight, site string, from, told ui
 		}
 	}
 	if site != "" {
-		outs := sees.outs(p.live.storedSince(site, from, barsASecond))
 		var bars []Bar
-		if bars, from = p.live.since(site, from, barsASecond); len(bars) > 0 {
+		var outs []Out
+		if bars, outs, from = p.live.since(site, from, barsASecond); len(bars) > 0 {
 			add("bars", sees.bars(bars))
 		}
-		if len(outs) > 0 {
+		if outs = sees.outs(outs); len(outs) > 0 {
 			add("outs", outs)
 		}
 	}

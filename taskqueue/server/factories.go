@@ -6,7 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // factories keeps what those who start pilots tell of themselves, while they do. It is
@@ -24,13 +27,18 @@ type toldReport struct {
 const (
 	// keepReport is how long a factory that asks no more is shown.
 	keepReport = time.Minute
-	// Bounds of what is kept: factories of a site, and nodes of each.
+	// Bounds of what is kept: factories of a site, and nodes and bytes of each.
 	mostFactories = 16
 	mostBadNodes  = 50
+	mostReport    = 64 << 10
 )
 
-// tell keeps a factory's newest report. Its texts are for people and may be cut.
-func (f *factories) tell(site string, report *pb.FactoryReport, now time.Time) {
+// tell keeps a factory's newest report.
+func (f *factories) tell(site string, report *pb.FactoryReport, now time.Time) error {
+	report.Nodes = report.GetNodes()[:min(mostBadNodes, len(report.GetNodes()))]
+	if n := proto.Size(report); n > mostReport {
+		return invalid("report of factory %s: %s, at most %s are kept", task.Brief(report.GetName()), task.Bytes(n), task.Bytes(mostReport))
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	of := f.told[site]
@@ -42,9 +50,9 @@ func (f *factories) tell(site string, report *pb.FactoryReport, now time.Time) {
 		f.told[site] = of
 	}
 	if _, known := of[report.GetName()]; known || len(of) < mostFactories {
-		report.Nodes = report.GetNodes()[:min(mostBadNodes, len(report.GetNodes()))]
 		of[report.GetName()] = toldReport{now, report}
 	}
+	return nil
 }
 
 // of lists the newest reports of a site's factories, by name.

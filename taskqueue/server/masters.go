@@ -29,7 +29,10 @@ func (s *Server) newMasters() masters {
 		relays: &s.relays, access: &s.access, config: &s.config, shown: &s.shown,
 	}
 	m.matching = serving.NewMatching(serving.Turns{
-		Rules: s.turns.rules, Update: s.turns.update, View: s.turns.view, Clock: s.turns.clock.now,
+		Rules: s.turns.rules, Update: s.turns.update, Clock: s.turns.clock.now,
+		View: func(ctx context.Context, read func(*taskqueue.Turn) error) error {
+			return s.turns.view(ofQueue(ctx), read)
+		},
 	}, m.desk, func() { wake(m.due) })
 	return m
 }

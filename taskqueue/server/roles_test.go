@@ -140,7 +140,9 @@ func TestWhatAFactoryMay(t *testing.T) {
 			t.Errorf("a viewer is shown %v, %v", got.GetFactories(), err)
 		}
 	}
-	_, err := f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteB"})
+	_, err := f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteA", Factory: &pb.FactoryReport{Name: "pfull", Reason: strings.Repeat("x", 100_000)}})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID")
+	_, err = f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteB"})
 	wantRefusal(t, err, codes.PermissionDenied, "FORBIDDEN")
 	for _, in := range []*pb.CreateAccessRequest{
 		{Role: "admin"}, {Role: "factory", Site: "siteA"}, {Role: "submit"}, {Role: "pilot", Site: "siteB", Once: true}, {Role: "pilot", Site: "siteA"},

@@ -228,7 +228,9 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	}
 	now := time.Now()
 	if report := in.GetFactory(); report != nil && callerOf(ctx).kind&(stewards|factory) != 0 {
-		h.server.shown.factories.tell(in.GetSite(), report, now)
+		if err := h.server.shown.factories.tell(in.GetSite(), report, now); err != nil {
+			return nil, err
+		}
 	}
 	out := &pb.GetDemandResponse{
 		MoreTasks: int64(demand.More), FreeSlots: int32(demand.FreeSlots), Draining: demand.Draining,

@@ -32,18 +32,27 @@ func (ts *turns) update(ctx context.Context, change func(*taskqueue.Turn) error)
 }
 
 func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) error {
+	began := time.Now()
+	defer func() { ts.commits.observe(time.Since(began)) }()
+	effects, err := ts.commit(ctx, clock, change)
+	if effects != nil {
+		ts.follow(effects) // it may wait for locks: the place in the store is given back
+	}
+	return err
+}
+
+// commit runs rules in one transaction; without effects nothing is durable.
+func (ts *turns) commit(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) (effects *taskqueue.Effects, err error) {
 	var seed [16]byte
 	cryptorand.Read(seed[:]) // never fails (crypto/rand, since Go 1.24)
 	wall, c := time.Now(), callerOf(ctx)
-	defer func() { ts.commits.observe(time.Since(wall)) }()
 	by := c.person
 	if c.kind == member {
 		by.Name = string(c.pilot)
 	}
-	var effects *taskqueue.Effects
 	worked, err := ts.enter(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer worked.leave()
 	err = ts.store.Update(taskqueue.ByParty(ctx, c.party()), func(tx taskqueue.Tx) error {
@@ -54,10 +63,9 @@ func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 	})
 	if err != nil {
 		ts.failed(err)
-		return storeFailure(err)
+		return nil, storeFailure(err)
 	}
-	ts.follow(effects)
-	return nil
+	return effects, nil
 }
 
 // carryOut wakes whoever waits for what has changed.
@@ -68,6 +76,12 @@ func (s *Server) carryOut(effects *taskqueue.Effects) {
 	for workflow := range effects.Workflows {
 		s.watches.changed(workflow)
 	}
+}
+
+// ofQueue is the context of what the queue does for all, be it within one caller's call:
+// it does not wait in that caller's line for the store.
+func ofQueue(ctx context.Context) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller{})
 }
 
 // view reads a committed state.
