@@ -27,7 +27,7 @@ var began = time.Date(2026, 11, 24, 13, 5, 0, 0, time.UTC)
 func chain(segments, records, entries int) (chain []taskqueue.AuditSegment) {
 	var digest [32]byte
 	at := began
-	pick := func(n int) int { return rand.IntN(n) }
+	pick := rand.IntN
 	for range segments {
 		s := taskqueue.AuditSegment{Before: digest}
 		for range records {
