@@ -44,7 +44,7 @@ type rate struct {
 const (
 	rateOver       = 10 * time.Second
 	mostCalls      = 250
-	callsOfAttempt = 2 // that fetch it, and tell its end
+	callsOfAttempt = 4 // that tell its start and its end, each with one that waits anew
 )
 
 // count notes a call, and complains about too many.
