@@ -99,17 +99,20 @@ func (l *line) thaw() {
 	l.frozen = nil
 }
 
-// wait returns when the line is not held, or the connection is closed.
-func (l *line) wait(closed <-chan struct{}) {
+// wait returns when the line is not held, or with net.ErrClosed when the connection is
+// closed meanwhile.
+func (l *line) wait(closed <-chan struct{}) error {
 	l.mutex.Lock()
 	frozen := l.frozen
 	l.mutex.Unlock()
 	if frozen == nil {
-		return
+		return nil
 	}
 	select {
 	case <-frozen:
+		return nil
 	case <-closed:
+		return net.ErrClosed
 	}
 }
 
@@ -124,13 +127,17 @@ type heldConn struct {
 // Read satisfies net.Conn: what arrives while the line is held is seen later.
 func (c *heldConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.line.wait(c.closed)
+	if closed := c.line.wait(c.closed); closed != nil {
+		return 0, closed
+	}
 	return n, err
 }
 
 // Write satisfies net.Conn.
 func (c *heldConn) Write(p []byte) (int, error) {
-	c.line.wait(c.closed)
+	if err := c.line.wait(c.closed); err != nil {
+		return 0, err
+	}
 	return c.Conn.Write(p)
 }
 
