@@ -22,9 +22,8 @@ export GORACE := atexit_sleep_ms=50
 TEST        := go test -json -vet=off
 # What starts no goroutine (ci serial) is tested without the race detector, and so is
 # papers/, a module of its own on top of this one, whose experiments are simulations.
-# The integration tests wait most of the time, so one package more than processors runs.
 TEST_ALL     = failed=; serial=$$(go run ./internal/ci serial); { \
-	$(TEST) -race -p $$(($$(nproc) + 1)) $(1) $$(go list ./... | grep -vxFf <(go list $$serial)) || failed=1; \
+	$(TEST) -race $(1) $$(go list ./... | grep -vxFf <(go list $$serial)) || failed=1; \
 	$(STATIC) $(TEST) $(1) $$serial || failed=1; \
 	(cd papers && $(STATIC) $(TEST) $(1) ./...) || failed=1; [ -z "$$failed" ]; } </dev/null
 SHOW        := go run ./internal/ci show -record $(TEST_RECORD)
