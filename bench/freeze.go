@@ -99,20 +99,19 @@ func (l *line) thaw() {
 	l.frozen = nil
 }
 
-// wait returns when the line is not held, or with net.ErrClosed when the connection is
-// closed meanwhile.
-func (l *line) wait(closed <-chan struct{}) error {
+// wait returns when the line is not held, or the connection is closed: then false.
+func (l *line) wait(closed <-chan struct{}) (stands bool) {
 	l.mutex.Lock()
 	frozen := l.frozen
 	l.mutex.Unlock()
 	if frozen == nil {
-		return nil
+		return true
 	}
 	select {
 	case <-frozen:
-		return nil
+		return true
 	case <-closed:
-		return net.ErrClosed
+		return false
 	}
 }
 
@@ -127,16 +126,16 @@ type heldConn struct {
 // Read satisfies net.Conn: what arrives while the line is held is seen later.
 func (c *heldConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if closed := c.line.wait(c.closed); closed != nil {
-		return 0, closed
+	if !c.line.wait(c.closed) {
+		return 0, net.ErrClosed
 	}
 	return n, err
 }
 
 // Write satisfies net.Conn.
 func (c *heldConn) Write(p []byte) (int, error) {
-	if err := c.line.wait(c.closed); err != nil {
-		return 0, err
+	if !c.line.wait(c.closed) {
+		return 0, net.ErrClosed
 	}
 	return c.Conn.Write(p)
 }

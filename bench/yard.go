@@ -182,7 +182,7 @@ func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Tim
 		started(result.Started, 0)
 	}
 	pause(ctx, lasts)
-	_ = p.line.wait(p.killed) // a pilot that is stopped does not see its payload end
+	p.line.wait(p.killed) // a pilot that is stopped does not see its payload end
 	result.Ended = time.Now()
 	result.Run = result.Ended.Sub(result.Started)
 	if ctx.Err() != nil {
