@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/internal/durable"
 	"github.com/pilotage-grid/pilotage/internal/shell"
 )
 
@@ -100,33 +101,8 @@ func (a *AccessFile) Write(path string) (err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("write the access file: %w", err)
 	}
-	file, err := os.CreateTemp(folder, ".access-*") // made with mode 0600
-	if err != nil {
-		return fmt.Errorf("write the access file: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
-	_, writeErr := file.Write(content)
-	syncErr := file.Sync()
-	if err := errors.Join(writeErr, syncErr, file.Close()); err != nil {
-		return fmt.Errorf("write the access file: %w", err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return fmt.Errorf("write the access file: %w", err)
-	}
-	if err := syncFolder(folder); err != nil {
+	if err := durable.WriteFile(path, content, 0o600); err != nil {
 		return fmt.Errorf("write the access file %s: %w", path, err)
 	}
 	return nil
-}
-
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

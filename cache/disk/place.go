@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotage-grid/pilotage/internal/durable"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -127,7 +128,7 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 			c.log.Warn("cannot remove a second copy of a cached file", "path", path, "error", err)
 		}
 	} else if f.synced {
-		if err := syncPath(folder); err != nil {
+		if err := durable.Sync(folder); err != nil {
 			c.log.Warn("cannot flush a cache folder: its newest file may not survive a power cut", "path", folder, "error", err)
 		}
 	}
@@ -196,7 +197,7 @@ func (f *stored) inherit(present *stored, path, meta string) error {
 		f.Exec = true
 	}
 	if f.Sole() && !f.synced {
-		if err := syncPath(path); err != nil {
+		if err := durable.Sync(path); err != nil {
 			return err
 		}
 		f.synced = true
@@ -247,13 +248,4 @@ func (c *Cache) merge(present, other *stored) {
 	if c.keep(present, other.Outputs...) || changed {
 		c.rewriteMetadata(present)
 	}
-}
-
-// syncPath flushes a file or a folder.
-func syncPath(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
 }

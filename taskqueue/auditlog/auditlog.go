@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/internal/durable"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -107,33 +108,12 @@ func (c *Closed) Add(s taskqueue.AuditSegment) error {
 		return err
 	}
 	path := filepath.Join(c.folder, first.Time().UTC().Format(inName)+"-"+last.Time().UTC().Format(inName)+ending)
-	return write(path, packed.Bytes())
-}
-
-// write puts a file in its place when all of it is on the disk.
-func write(path string, content []byte) error {
-	part := path + ".part"
-	err := os.WriteFile(part, content, 0o600)
-	if err == nil {
-		err = syncFile(part)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(part))
-	}
-	return errors.Join(os.Rename(part, path), syncFile(filepath.Dir(path)))
+	return durable.WriteFile(path, packed.Bytes(), 0o600)
 }
 
 // makeFolder makes a folder that a power cut leaves there, with what is written in it.
 func makeFolder(path string) error {
-	return errors.Join(os.MkdirAll(path, 0o700), syncFile(filepath.Dir(path)))
-}
-
-func syncFile(path string) error {
-	opened, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
+	return errors.Join(os.MkdirAll(path, 0o700), durable.Sync(filepath.Dir(path)))
 }
 
 // After returns the records later than a time of the oldest file that has any; Before is
@@ -236,7 +216,7 @@ func (c *Closed) SetAside(after uint64) (names []string, err error) {
 		}
 	}
 	if len(names) > 0 { // else a power cut could bring one back that is older than what comes next
-		err = errors.Join(err, syncFile(c.folder))
+		err = errors.Join(err, durable.Sync(c.folder))
 	}
 	return names, err
 }
@@ -257,7 +237,7 @@ func (c *Closed) CopyTo(queue string) error {
 			continue // its time was over
 		}
 		if err == nil {
-			err = write(filepath.Join(into, f.name), content)
+			err = durable.WriteFile(filepath.Join(into, f.name), content, 0o600)
 		}
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/internal/durable"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -107,27 +108,7 @@ func writeFile(path string, content []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	file, err := os.CreateTemp(folder, ".new-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(file.Name()) // gone after the rename
-	_, err = file.Write(content)
-	for _, step := range []func() error{
-		func() error { return file.Chmod(mode) },
-		file.Sync,
-	} {
-		if err == nil {
-			err = step()
-		}
-	}
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
+	if err := durable.WriteFile(path, content, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

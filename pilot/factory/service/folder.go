@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/internal/durable"
 	"github.com/pilotage-grid/pilotage/pilot/factory"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -74,23 +75,10 @@ func (f *folder) save(name string, value any) error {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
 	path := filepath.Join(f.path, name)
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
+	if err := durable.WriteFile(path, append(content, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	_, err = file.Write(append(content, '\n'))
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	directory, err := os.Open(f.path)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return errors.Join(directory.Sync(), directory.Close())
+	return nil
 }
 
 // Status reads what the factory of a folder has told last.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/internal/durable"
 )
 
 // Backup writes a copy of a queue's database into a folder, for its owner only, as it
@@ -43,7 +45,7 @@ func Backup(ctx context.Context, folder, into string) (blocks int, err error) {
 	if err = errors.Join(err, conn.close()); err != nil {
 		return 0, fmt.Errorf("copy %s: %w", path, errors.Join(err, os.Remove(part)))
 	}
-	if err := errors.Join(syncFile(part), os.Rename(part, target), syncFile(into)); err != nil {
+	if err := errors.Join(durable.Sync(part), os.Rename(part, target), durable.Sync(into)); err != nil {
 		return 0, err
 	}
 	return Verify(ctx, into)
@@ -84,7 +86,7 @@ func Restore(ctx context.Context, from, folder string) (blocks int, before strin
 			return 0, before, err
 		}
 	}
-	return blocks, before, errors.Join(os.Rename(part, path), syncFile(folder))
+	return blocks, before, errors.Join(os.Rename(part, path), durable.Sync(folder))
 }
 
 func copyFile(from, to string) (err error) {

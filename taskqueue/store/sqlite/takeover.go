@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/internal/durable"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
@@ -42,15 +43,7 @@ func takeOver(old *engine) error {
 	if err := errors.Join(os.Link(path, backup), os.Rename(fresh, path)); err != nil {
 		return err
 	}
-	return syncFile(folder)
-}
-
-func syncFile(path string) error {
-	opened, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
+	return durable.Sync(folder)
 }
 
 // emptyLog writes all of a log into its database.
@@ -82,7 +75,7 @@ func copyTo(path string, old *connection) error {
 	if err != nil {
 		return errors.Join(err, e.Close())
 	}
-	return errors.Join(saveFiles(store), store.Close(), syncFile(path)) // SQLite syncs no copy
+	return errors.Join(saveFiles(store), store.Close(), durable.Sync(path)) // SQLite syncs no copy
 }
 
 // filesAtOnce is how many files are saved in one Update.
