@@ -12,8 +12,6 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
-	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
-	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
 
 // desk is what a server does with Pulls.
@@ -444,62 +442,6 @@ func TestSummaryAfterARestart(t *testing.T) {
 	if p.reply.CacheVersion == 2 || p.version != 0 {
 		t.Errorf("the queue says to have version %d of a cache that it has forgotten", p.reply.CacheVersion)
 	}
-}
-
-// BenchmarkPulls: pilots that bring an outcome and are matched their next
-// task, on 1,500 pilots and 10,000 READY tasks, durably and in memory.
-func BenchmarkPulls(b *testing.B) {
-	for _, engine := range []string{"memory", "sqlite"} {
-		for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
-			b.Run(engine+"/"+string(mode), func(b *testing.B) {
-				var store taskqueue.Store = mem.New()
-				if engine == "sqlite" {
-					var err error
-					if store, err = sqlite.Open(b.TempDir()); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.Cleanup(func() { _ = store.Close() })
-				benchmarkPulls(b, gridOn(b, store), mode)
-			})
-		}
-	}
-}
-
-func benchmarkPulls(b *testing.B, g *grid, mode taskqueue.Mode) {
-	const pilots, tasks = 1_500, 10_000
-	d := newDesk(g)
-	d.addSite("A", inMode(mode))
-	team := make([]*solo, pilots)
-	for i := range team {
-		team[i] = d.solo("A", task.PeerID(fmt.Sprintf("peer%d", i)), 1)
-	}
-	submitted := 0
-	more := func() {
-		d.mustSubmit(pairs(tasks))
-		d.maker.Changed(&d.effects)
-		submitted += 2 * tasks
-	}
-	more()
-	for _, p := range team {
-		p.pull()
-	}
-	matches, next := 0, 0
-	for b.Loop() {
-		p := team[next%pilots]
-		next++
-		if len(p.inHand) > 0 {
-			p.finish(p.inHand[0].Task.ID)
-		}
-		d.clock = d.clock.Add(time.Millisecond)
-		matches += len(p.pull())
-		if matches > submitted-tasks {
-			b.StopTimer()
-			more()
-			b.StartTimer()
-		}
-	}
-	b.ReportMetric(float64(matches)/b.Elapsed().Seconds(), "matches/s")
 }
 
 // The queue counts the clauses that a site's pilots fail, as masters do.

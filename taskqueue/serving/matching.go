@@ -39,7 +39,7 @@ const compiledExpressions = 4096
 func NewMatching(turns Turns, desk *Desk, stir func()) *Matching {
 	config := &turns.Rules.Config
 	return &Matching{
-		turns: turns, marks: Marks(*config), desk: desk, stir: stir,
+		turns: turns, marks: exactMarks(*config), desk: desk, stir: stir,
 		maker: matchmaker.New(config, matcher.NewCompiler(compiledExpressions)), due: make(map[task.Site]struct{}),
 	}
 }

@@ -59,10 +59,10 @@ func (d *Desk) brokenOff(site task.Site, term task.Term, now Moment) taskqueue.I
 	return max(ended, s.heard.At)
 }
 
-// Marks are the rules that write signs of life as exactly as they are told. Those that
-// Config gives for all else leave them to SaveSigns, which writes them for all sites
+// exactMarks are the rules that write signs of life as exactly as they are told. Those that
+// config gives for all else leave them to SaveSigns, which writes them for all sites
 // together: a Sync that brings and gets nothing has nothing to write.
-func Marks(config taskqueue.Config) *taskqueue.Rules {
+func exactMarks(config taskqueue.Config) *taskqueue.Rules {
 	config.Site.MarkEvery = 1
 	return taskqueue.NewRules(config)
 }
