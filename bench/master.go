@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"crypto"
 	"fmt"
 	"time"
 
@@ -35,16 +34,12 @@ func (q *queueProcess) newMaster(ctx context.Context, site string, slots int) (*
 	if err != nil {
 		return nil, err
 	}
-	proof, err := key.Signer().Sign(nil, []byte("pilotage register "+site), crypto.Hash(0))
-	if err != nil {
-		return nil, err
-	}
 	conn, err := connect(access)
 	if err != nil {
 		return nil, err
 	}
 	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
-		Site: site, PublicKey: key.Public(), Proof: proof, Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, DataUrl: "https://127.0.0.1:1",
+		Site: site, PublicKey: key.Public(), Proof: key.SignRegistration(task.Site(site)), Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, DataUrl: "https://127.0.0.1:1",
 		Host: "bench", Resources: &pb.Resources{Cores: int32(min(slots, task.MaxCores)), MemoryBytes: 1 << 50, DiskBytes: 1 << 50},
 		Slots: int32(min(slots, task.MaxCores)), Version: "bench", Ends: timestamppb.New(time.Now().Add(time.Hour)), OverlayProtocol: node.Protocol,
 	})

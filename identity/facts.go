@@ -43,6 +43,22 @@ func termParts(site task.Site, term task.Term) [][]byte {
 	}
 }
 
+// registration is what a pilot signs to show that the key is its own, when it registers.
+func registration(site task.Site) []byte { return []byte("pilotage register " + string(site)) }
+
+// SignRegistration proves that a pilot which registers at a site has the key.
+func (k *PilotKey) SignRegistration(site task.Site) []byte {
+	return ed25519.Sign(k.private, registration(site))
+}
+
+// VerifyRegistration checks such a proof.
+func VerifyRegistration(public ed25519.PublicKey, site task.Site, proof []byte) error {
+	if !ed25519.Verify(public, registration(site), proof) {
+		return fmt.Errorf("proof is not the signature of %q with the public key", registration(site))
+	}
+	return nil
+}
+
 // Seal signs outcomes, by their digests, for the pilot that ran the attempts.
 func (m MemberCertificate) Seal(digests []task.OutcomeDigest) *task.Seal {
 	seal := &task.Seal{Certificate: m.DER, Digests: digests}

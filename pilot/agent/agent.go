@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"os"
@@ -28,8 +27,6 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
-
-var noHash = crypto.Hash(0)
 
 // Agent is one running pilot: it makes the parts, runs them and ends them.
 type Agent struct {

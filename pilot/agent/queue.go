@@ -88,11 +88,7 @@ const (
 // registerPatiently makes a pilot a member of its site, and tries again while the queue
 // is away. It proves that the pilot has the key.
 func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, key *identity.PilotKey, r *pb.RegisterRequest, log *slog.Logger) (Membership, error) {
-	proof, err := key.Signer().Sign(nil, []byte("pilotage register "+r.GetSite()), noHash)
-	if err != nil {
-		return Membership{}, fmt.Errorf("sign the registration: %w", err)
-	}
-	r.PublicKey, r.Proof = key.Public(), proof
+	r.PublicKey, r.Proof = key.Public(), key.SignRegistration(task.Site(r.GetSite()))
 	for try := 1; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, registerTime)
 		membership, err := register(limited, conn, r)

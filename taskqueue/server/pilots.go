@@ -21,9 +21,6 @@ type pilotHandlers struct {
 	server *Server
 }
 
-// proofPrefix begins what a pilot signs to show that the key is its own.
-const proofPrefix = "pilotage register "
-
 // Register makes a pilot a member of its site.
 func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*pb.RegisterResponse, error) {
 	now := time.Now()
@@ -35,8 +32,8 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 	if err != nil {
 		return nil, invalid("public_key: %w", err)
 	}
-	if !ed25519.Verify(public, []byte(proofPrefix+in.GetSite()), in.GetProof()) {
-		return nil, invalid("proof is not the signature of %q with the public key", proofPrefix+in.GetSite())
+	if err := identity.VerifyRegistration(public, task.Site(in.GetSite()), in.GetProof()); err != nil {
+		return nil, invalid("%w", err)
 	}
 	out, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Registered, error) {
 		return h.server.turns.rules.Register(t, taskqueue.Registration{
