@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -410,32 +411,35 @@ func shorten(text string, most int) string {
 	return text[:most-3] + "..."
 }
 
-// partSize is how many tasks travel in one call.
-const partSize = 1000
+// How much travels in one call: the queue refuses more than 64 MiB.
+const (
+	partTasks = 1000
+	partFiles = 10_000
+	partBytes = 16 << 20 // of tasks, but for the last one
+)
 
 // sendPlan submits a plan in parts under one idempotency key, so that a part
-// whose answer got lost can be sent again.
+// whose answer got lost can be sent again. Files come before what reads them.
 func (a *app) sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submitFlags, plan *workflow.Plan, files []*pb.File) (*pb.SubmitWorkflowResponse, error) {
 	key := f.key
 	if key == "" {
 		key = rand.Text()
 	}
-	var reply *pb.SubmitWorkflowResponse
-	for part := 0; ; part++ {
-		from := part * partSize
-		upto := min(from+partSize, len(plan.Tasks))
+	outputs, left := plan.Outputs, plan.Tasks
+	for part := int32(0); ; part++ {
 		request := &pb.SubmitWorkflowRequest{
-			IdempotencyKey: key, Name: plan.Name, Part: int32(part), More: upto < len(plan.Tasks),
+			IdempotencyKey: key, Name: plan.Name, Part: part, Outputs: outputs,
 			AllowMissing: f.allowMissing, Fresh: f.fresh, Group: f.group, KeepIntermediates: f.keep,
 		}
-		if part == 0 {
-			request.Files, request.Outputs = files, plan.Outputs
-		}
-		for _, t := range plan.Tasks[from:upto] {
-			encoded := taskpb.Task(t)
-			encoded.Id = "/" + t.ID.Name()
+		request.Files, files, outputs = files[:min(len(files), partFiles)], files[min(len(files), partFiles):], nil
+		for bytes := 0; len(files) == 0 && len(left) > 0 && len(request.Tasks) < partTasks && bytes < partBytes; left = left[1:] {
+			encoded := taskpb.Task(left[0])
+			encoded.Id = "/" + left[0].ID.Name()
 			request.Tasks = append(request.Tasks, encoded)
+			bytes += proto.Size(encoded)
 		}
+		request.More = len(files)+len(left) > 0
+		var reply *pb.SubmitWorkflowResponse
 		err := a.out.again(ctx, func() (err error) {
 			reply, err = tasks.SubmitWorkflow(ctx, request)
 			return err

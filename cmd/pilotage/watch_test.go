@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -28,6 +30,7 @@ type awayQueue struct {
 	states []pb.WorkflowState // what each later watch reports before it breaks
 	keys   []string           // of the submissions that came
 	parts  []int32
+	sent   []*pb.SubmitWorkflowRequest
 }
 
 func (q *awayQueue) WatchWorkflow(context.Context, *pb.WatchWorkflowRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.WatchWorkflowResponse], error) {
@@ -42,6 +45,7 @@ func (q *awayQueue) WatchWorkflow(context.Context, *pb.WatchWorkflowRequest, ...
 func (q *awayQueue) SubmitWorkflow(_ context.Context, in *pb.SubmitWorkflowRequest, _ ...grpc.CallOption) (*pb.SubmitWorkflowResponse, error) {
 	q.keys = append(q.keys, in.GetIdempotencyKey())
 	q.parts = append(q.parts, in.GetPart())
+	q.sent = append(q.sent, in)
 	if q.calls++; q.calls <= q.away {
 		return nil, errAway
 	}
@@ -102,7 +106,7 @@ func TestWatchGivesUpInTheEnd(t *testing.T) {
 // Each part of a submission is sent again under the same key until it is
 // answered, and not for ever.
 func TestSubmitTriesAgainUnderItsKey(t *testing.T) {
-	plan := &workflow.Plan{Name: "plan", Tasks: make([]task.Task, partSize+1)}
+	plan := &workflow.Plan{Name: "plan", Tasks: make([]task.Task, partTasks+1)}
 	synctest.Test(t, func(t *testing.T) {
 		queue := &awayQueue{away: 3}
 		if _, err := testApp().sendPlan(t.Context(), queue, &submitFlags{}, plan, nil); err != nil {
@@ -128,4 +132,49 @@ func TestSubmitTriesAgainUnderItsKey(t *testing.T) {
 			t.Errorf("gave up after %s", took)
 		}
 	})
+}
+
+// TestSubmitSendsBoundedParts has a plan with many files and tasks, some of them large: no
+// part is too large for the queue, files come before tasks, and nothing twice or never.
+func TestSubmitSendsBoundedParts(t *testing.T) {
+	plan := &workflow.Plan{Name: "plan", Outputs: []string{"out"}}
+	for i := range 40 {
+		plan.Tasks = append(plan.Tasks, task.Task{ID: task.ID(fmt.Sprintf("plan/t%d", i)), Argv: []string{strings.Repeat("x", 3<<20)}})
+	}
+	for i := range 2 * partTasks {
+		plan.Tasks = append(plan.Tasks, task.Task{ID: task.ID(fmt.Sprintf("plan/s%d", i))})
+	}
+	files := make([]*pb.File, 2*partFiles+1)
+	for i := range files {
+		files[i] = &pb.File{Lfn: fmt.Sprint(i)}
+	}
+	queue := &awayQueue{}
+	if _, err := testApp().sendPlan(t.Context(), queue, &submitFlags{}, plan, files); err != nil {
+		t.Fatal(err)
+	}
+	var sentFiles, sentTasks []string
+	for i, part := range queue.sent {
+		if len(part.GetTasks()) > partTasks || proto.Size(part) > partBytes+4<<20 || part.GetMore() != (i+1 < len(queue.sent)) || (i == 0) != (len(part.GetOutputs()) > 0) {
+			t.Errorf("part %d has %d tasks, %d outputs, %d bytes, more: %t", i, len(part.GetTasks()), len(part.GetOutputs()), proto.Size(part), part.GetMore())
+		}
+		if len(sentTasks) > 0 && len(part.GetFiles()) > 0 {
+			t.Error("files come after tasks")
+		}
+		for _, file := range part.GetFiles() {
+			sentFiles = append(sentFiles, file.GetLfn())
+		}
+		for _, one := range part.GetTasks() {
+			sentTasks = append(sentTasks, one.GetId())
+		}
+	}
+	for i, file := range files {
+		if i >= len(sentFiles) || sentFiles[i] != file.GetLfn() {
+			t.Fatalf("file %d of %d did not come", i, len(sentFiles))
+		}
+	}
+	for i := range plan.Tasks {
+		if i >= len(sentTasks) || sentTasks[i] != "/"+plan.Tasks[i].ID.Name() {
+			t.Fatalf("task %d of %d did not come", i, len(sentTasks))
+		}
+	}
 }

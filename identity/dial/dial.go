@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 )
 
-// MaxMessage bounds one message to or from the queue: a hand-out of 20,000
-// tasks with their files.
+// MaxMessage bounds one message from the queue: a hand-out of 20,000 tasks with their
+// files. The queue takes a quarter of that.
 const MaxMessage = 256 << 20
 
 // A lease clock may be running, and people wait at terminals: come back soon

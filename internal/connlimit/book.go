@@ -1,12 +1,23 @@
 package connlimit
 
-import "cmp"
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+)
 
 // Limits of a listener; a zero one is none.
 type Limits struct {
 	InAll     int // connections of everybody
 	Strangers int // of all who have not shown an access yet
 	PerParty  int // of one party: who has shown the same access, or strangers of one address
+
+	// What calls under way have brought, in bytes, and how much of a call waits
+	// behind the message of it that is read.
+	BytesInAll    int64
+	BytesPerParty int64
+	Window        int64
 }
 
 // party is who holds connections: an identity, or the strangers of one address.
@@ -15,26 +26,36 @@ type party struct {
 	stranger bool
 }
 
-// book knows who holds which connections. Where there are too many, the party with
-// the most of them loses its oldest one, so a flood displaces its own connections
-// before anybody else's. It is not safe for concurrent use.
+// book knows who holds which connections, and how much by them. Where there are too many,
+// the party with the most of them loses its oldest one, so a flood displaces its own
+// connections before anybody else's; where they bring too much, the party with the most
+// loses the connection with the most. It is not safe for concurrent use.
 type book[C comparable] struct {
 	limits    Limits
 	holders   map[party][]C // the oldest first
 	of        map[C]party
 	strangers int
+
+	bytes    map[C]int64
+	bytesOf  map[party]int64
+	bytesAll int64
 }
 
 func newBook[C comparable](limits Limits) *book[C] {
-	return &book[C]{limits: limits, holders: make(map[party][]C), of: make(map[C]party)}
+	return &book[C]{
+		limits: limits, holders: make(map[party][]C), of: make(map[C]party),
+		bytes: make(map[C]int64), bytesOf: make(map[party]int64),
+	}
 }
 
 // add books a connection, also one that changes hands, and returns the connection
 // that has to go for it, if one has.
 func (b *book[C]) add(c C, p party) (out C, over bool) {
+	bytes := b.bytes[c]
 	b.remove(c)
 	b.of[c] = p
 	b.holders[p] = append(b.holders[p], c)
+	b.count(c, bytes)
 	if p.stranger {
 		b.strangers++
 	}
@@ -49,7 +70,43 @@ func (b *book[C]) add(c C, p party) (out C, over bool) {
 	return out, false
 }
 
-func exceeds(n, limit int) bool { return limit > 0 && n > limit }
+func exceeds[N int | int64](n, limit N) bool { return limit > 0 && n > limit }
+
+// bring books what the calls of a connection have brought since, or have no more, and
+// returns the connection that has to go for it, if one has.
+func (b *book[C]) bring(c C, bytes int64) (out C, over bool) {
+	p, known := b.of[c]
+	if !known {
+		return out, false
+	}
+	b.count(c, bytes)
+	switch l := b.limits; {
+	case bytes <= 0:
+		return out, false
+	case exceeds(b.bytesAll, l.BytesInAll):
+		p = mostOf(maps.Keys(b.holders), b.bytesOf)
+	case !exceeds(b.bytesOf[p], l.BytesPerParty):
+		return out, false
+	}
+	return mostOf(slices.Values(b.holders[p]), b.bytes), true
+}
+
+// mostOf returns the one with the most bytes.
+func mostOf[K comparable](all iter.Seq[K], bytes map[K]int64) (most K) {
+	largest := int64(-1)
+	for k := range all {
+		if bytes[k] > largest {
+			most, largest = k, bytes[k]
+		}
+	}
+	return most
+}
+
+func (b *book[C]) count(c C, bytes int64) {
+	b.bytes[c] += bytes
+	b.bytesOf[b.of[c]] += bytes
+	b.bytesAll += bytes
+}
 
 // oldestOfMost returns the oldest connection of the party with the most of them, of
 // all or among strangers; of equal parties strangers lose one, then the first by name.
@@ -79,6 +136,8 @@ func (b *book[C]) remove(c C) {
 	if !known {
 		return
 	}
+	b.count(c, -b.bytes[c])
+	delete(b.bytes, c)
 	delete(b.of, c)
 	if p.stranger {
 		b.strangers--
@@ -92,5 +151,6 @@ func (b *book[C]) remove(c C) {
 	}
 	if b.holders[p] = left; len(left) == 0 {
 		delete(b.holders, p)
+		delete(b.bytesOf, p)
 	}
 }

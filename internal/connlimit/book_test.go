@@ -12,7 +12,7 @@ import (
 // only while no other one of its kind has more.
 func TestAFloodDisplacesItsOwnConnections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limits := Limits{InAll: rapid.IntRange(6, 20).Draw(t, "inAll"), Strangers: rapid.IntRange(2, 6).Draw(t, "strangers"), PerParty: rapid.IntRange(2, 9).Draw(t, "perParty")}
+		limits := Limits{InAll: rapid.IntRange(6, 20).Draw(t, "inAll"), Strangers: rapid.IntRange(2, 6).Draw(t, "strangers"), PerParty: rapid.IntRange(2, 9).Draw(t, "perParty"), BytesInAll: 60, BytesPerParty: 40}
 		b := newBook[int](limits)
 		var open []int
 		drop := func(c int) {
@@ -45,6 +45,36 @@ func TestAFloodDisplacesItsOwnConnections(t *testing.T) {
 					}
 				}
 				drop(out)
+			}
+			// What connections bring: the one with the most of the party with the most goes.
+			if len(open) > 0 {
+				heavy := rapid.SampledFrom(open).Draw(t, "heavy")
+				bytes := rapid.Int64Range(-b.bytes[heavy], 30).Draw(t, "bytes")
+				out, over := b.bring(heavy, bytes)
+				sums, all := make(map[party]int64), int64(0)
+				for c, bytes := range b.bytes {
+					sums[b.of[c]] += bytes
+					all += bytes
+				}
+				for p, sum := range sums {
+					if sum != b.bytesOf[p] || p == b.of[heavy] && bytes > 0 && sum > limits.BytesPerParty && (!over || all <= limits.BytesInAll && b.of[out] != p) {
+						t.Fatalf("%v has brought %d bytes, booked are %d, %d went: %v", p, sum, b.bytesOf[p], out, over)
+					}
+					if over && all > limits.BytesInAll && sum > sums[b.of[out]] {
+						t.Fatalf("%v lost a connection with %d bytes, %v has %d", b.of[out], sums[b.of[out]], p, sum)
+					}
+				}
+				if all != b.bytesAll || bytes > 0 && all > limits.BytesInAll && !over {
+					t.Fatalf("%d bytes were brought, booked are %d", all, b.bytesAll)
+				}
+				if over {
+					for _, c := range b.holders[b.of[out]] {
+						if b.bytes[c] > b.bytes[out] {
+							t.Fatalf("connection %d with %d bytes went, another one has %d", out, b.bytes[out], b.bytes[c])
+						}
+					}
+					drop(out)
+				}
 			}
 			strangers := 0
 			for p, held := range b.holders {

@@ -22,6 +22,7 @@ type Listener struct {
 	strangers Strangers
 	displaced atomic.Uint64
 	cut       atomic.Uint64
+	heavy     atomic.Uint64
 
 	mutex sync.Mutex
 	book  *book[*Conn]
@@ -37,6 +38,9 @@ func (l *Listener) Displaced() uint64 { return l.displaced.Load() }
 
 // Cut counts connections of strangers that lasted too long or brought too much.
 func (l *Listener) Cut() uint64 { return l.cut.Load() }
+
+// Heavy counts connections whose calls brought too much.
+func (l *Listener) Heavy() uint64 { return l.heavy.Load() }
 
 // Accept satisfies net.Listener; the connection is a *Conn.
 func (l *Listener) Accept() (net.Conn, error) {
@@ -143,19 +147,56 @@ func (c *Conn) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Paced is what TLS has made of a connection, read as slowly as Slow says: the pause is
-// here, as below TLS one read brings hundreds of calls.
-func (c *Conn) Paced(secured net.Conn) net.Conn { return &paced{secured, c} }
+// Paced is what TLS has made of a connection with gRPC in it: read as slowly as Slow says,
+// as below TLS one read brings hundreds of calls, and within the limits of bytes.
+func (c *Conn) Paced(secured net.Conn) net.Conn {
+	return &paced{Conn: secured, below: c, messages: newMessages(c.listener.book.limits.Window)}
+}
 
 type paced struct {
 	net.Conn
 	below *Conn
+
+	mutex    sync.Mutex
+	messages messages
 }
 
 // Read satisfies net.Conn.
 func (p *paced) Read(to []byte) (int, error) {
 	p.below.pause()
-	return p.Conn.Read(to)
+	n, err := p.Conn.Read(to)
+	if bad := p.count(func(m *messages) error { return m.came(to[:n]) }); bad != nil {
+		return 0, bad
+	}
+	return n, err
+}
+
+// Write satisfies net.Conn.
+func (p *paced) Write(from []byte) (int, error) {
+	_ = p.count(func(m *messages) error { m.went(from); return nil })
+	return p.Conn.Write(from)
+}
+
+// count books what the calls of the connection have brought after some bytes of it.
+func (p *paced) count(follow func(*messages) error) error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	before := p.messages.held
+	err := follow(&p.messages)
+	if more := p.messages.held - before; more != 0 {
+		p.below.bring(more)
+	}
+	return err
+}
+
+func (c *Conn) bring(bytes int64) {
+	c.listener.mutex.Lock()
+	out, over := c.listener.book.bring(c, bytes)
+	c.listener.mutex.Unlock()
+	if over {
+		c.listener.heavy.Add(1)
+		_ = out.Close()
+	}
 }
 
 // cutOff ends a connection that has been a stranger's for too long.

@@ -304,16 +304,22 @@ func (o *outbox) letGoOn(judged map[task.ID]bool) {
 	}
 }
 
-// load takes as much content as there is and returns what a call carries.
+// mostListed bounds each list of a call; the rest comes with the next one. The queue
+// refuses a call of more than 64 MiB.
+const mostListed = 10_000
+
+func someOf[E any](list []E) []E { return slices.Clone(list[:min(len(list), mostListed)]) }
+
+// load takes as much content as a call carries, and returns what that is.
 func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) bool) *flight {
 	s.Outcomes = o.inOrder(now, waits)
 	s.Seals = o.sealsOf(s.Outcomes)
-	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
-	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
+	s.Starts, s.Returns, s.Lost = someOf(o.starts), someOf(o.returns), someOf(o.lost)
+	s.Departed, s.Refused, s.Confirmed = someOf(o.departed), someOf(o.refused), someOf(o.confirmed)
 	for pilot, why := range byKey(o.pauses) {
 		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: why})
 	}
-	for _, output := range slices.SortedFunc(maps.Keys(o.stored), task.OutputID.Compare) {
+	for _, output := range someOf(slices.SortedFunc(maps.Keys(o.stored), task.OutputID.Compare)) {
 		s.Stored = append(s.Stored, o.stored[output].stored)
 	}
 	if o.report.Empty() && o.unreported() {

@@ -96,16 +96,13 @@ func (hand *handout) countLeases(outbox *outbox, s *task.Sync) {
 	}
 }
 
-// mostInHand bounds the attempts that one call lists.
-const mostInHand = 10_000
-
 // callRoll lists members that the queue is to hear of, what they have in hand, and
 // why they take no new work. Of whom a state is on its way later calls tell.
 func (o *outbox) callRoll(roster *roster, s *task.Sync) {
 	told := make(map[task.PilotID]bool)
 	for _, id := range slices.Sorted(maps.Keys(o.joined)) {
 		w := roster.members[id]
-		if !w.talk.asked.IsZero() || len(s.InHand) >= mostInHand {
+		if !w.talk.asked.IsZero() || len(s.InHand) >= mostListed {
 			continue
 		}
 		s.Joined, told[id] = append(s.Joined, id), true

@@ -37,12 +37,19 @@ const (
 	crowdedShare = 64
 	// refusedStep is how much later a connection is read after each call that was refused.
 	refusedStep = 2 * time.Millisecond
+	// identityBytes and bytesInAll bound what calls under way have brought. While they
+	// are decoded they take up to three times that.
+	identityBytes = 2 * maxMessage
+	bytesInAll    = 8 * maxMessage
 )
 
 // connectionLimits shares out what the process may open: the store, the web's side
 // and storage elements keep a quarter of it, strangers get another.
 func connectionLimits(descriptors int) connlimit.Limits {
-	return connlimit.Limits{InAll: descriptors * 3 / 4, Strangers: min(descriptors/4, 2048), PerParty: descriptors / 8}
+	return connlimit.Limits{
+		InAll: descriptors * 3 / 4, Strangers: min(descriptors/4, 2048), PerParty: descriptors / 8,
+		BytesInAll: bytesInAll, BytesPerParty: identityBytes, Window: callWindow,
+	}
 }
 
 // webLimits are those of the HTTPS side, out of the quarter that is kept. Viewers of

@@ -47,7 +47,7 @@ var (
 	metricDuplicates = prometheus.NewDesc("pilotage_duplicate_outcomes_total",
 		"Outcomes of attempts whose task another attempt had won.", nil, nil)
 	metricConnections = prometheus.NewDesc("pilotage_refused_connections_total",
-		"Connections that the queue closed: displaced by newer ones, or of a stranger who stayed too long or sent too much.", []string{"why"}, nil)
+		"Connections that the queue closed: displaced by newer ones, of a stranger who stayed too long or sent too much, or heavy, as its calls brought too much.", []string{"why"}, nil)
 	metricStale = prometheus.NewDesc("pilotage_stale_term_rejects_total",
 		"Calls of masters that were no longer in office.", nil, nil)
 )
@@ -90,6 +90,7 @@ func (m *siteMetrics) Collect(metrics chan<- prometheus.Metric) {
 	counter(metricStale, all.StaleTerms)
 	counter(metricConnections, m.server.strangers.Displaced(), "displaced")
 	counter(metricConnections, m.server.strangers.Cut(), "stranger")
+	counter(metricConnections, m.server.strangers.Heavy(), "heavy")
 	buckets := make(map[float64]uint64, len(taskqueue.DelayBuckets))
 	sum := uint64(0)
 	for i, bound := range taskqueue.DelayBuckets {

@@ -15,15 +15,20 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/identity/dial"
 	"github.com/pilotage-grid/pilotage/internal/connlimit"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
 // Limits of the gRPC server; gRPC's own defaults fit none of them.
 const (
-	// maxMessage holds a master's Sync after an outage, or a large part of a
-	// submission. Who may send one is decided before it is read.
-	maxMessage = 256 << 20
+	// maxMessage to the queue holds a large part of a submission, or the dry run of
+	// some 300,000 tasks. Who may send one is decided before it is read.
+	maxMessage = 64 << 20
+	// callWindow is how much of a call waits until it is read, beside the message that
+	// is; connectionWindow is what is under way, which at 50 ms bounds a site to 80 MB/s.
+	callWindow       = 256 << 10
+	connectionWindow = 4 << 20
 	// maxStreams of one connection: a site's pilots deliver over few.
 	maxStreams = 1024
 	maxHeader  = 64 << 10
@@ -116,7 +121,9 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 		grpc.UnaryInterceptor(s.guardUnary),
 		grpc.StreamInterceptor(s.guardStream),
 		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxSendMsgSize(dial.MaxMessage),
+		grpc.InitialWindowSize(callWindow),
+		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.ReadBufferSize(readBuffer),
