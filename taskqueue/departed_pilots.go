@@ -271,10 +271,9 @@ func (q *queue) vacate(site *SiteRecord, reason string) {
 	q.catalogue.forgetCaches(site)
 }
 
-// dropRevocations forgets what nobody is there to answer: of a site's leases, all if
-// none is named.
-func (r *records) dropRevocations(site task.Site, leases ...task.LeaseID) {
-	saveAll(read(r.Leases().Revocations(site, leases...)), r.Leases().Confirm)
+// dropRevocations forgets what nobody of a site is there to answer.
+func (r *records) dropRevocations(site task.Site) {
+	saveAll(read(r.Leases().Revocations(site)), r.Leases().Confirm)
 }
 
 // takeBack reopens all tasks of a lease.

@@ -8,7 +8,6 @@ import "github.com/pilotage-grid/pilotage/task"
 type lifecycle struct {
 	*records
 	revoked []Revocation
-	holders map[task.LeaseID]task.PilotID // of leases that were emptied
 
 	reviewing map[task.ID]struct{}
 	reviews   []task.ID // whose readiness is to be judged anew
@@ -34,9 +33,15 @@ func (l *lifecycle) review(id task.ID) {
 	}
 }
 
-// revoke asks a site for a task, now and in every Sync until it answers.
+// revoke asks who holds a task's lease for it, now and in every answer until it is
+// confirmed.
 func (l *lifecycle) revoke(site task.Site, lease task.LeaseID, id task.ID, cancel bool) {
-	l.revoked = append(l.revoked, Revocation{Site: site, Lease: lease, Task: id, Cancel: cancel})
+	r := Revocation{Site: site, Lease: lease, Task: id, Cancel: cancel}
+	if held := l.leases.one(lease); held != nil && held.Pilot != "" {
+		r.Pilot = held.Pilot
+		l.Effects.wakePilot(r.Pilot)
+	}
+	l.revoked = append(l.revoked, r)
 	l.Effects.wake(site)
 }
 
@@ -51,33 +56,12 @@ func (l *lifecycle) saveLeases() {
 		}
 		over = append(over, lease.ID)
 		l.leases.put(lease.ID, nil)
-		if lease.Pilot != "" {
-			if l.holders == nil {
-				l.holders = make(map[task.LeaseID]task.PilotID)
-			}
-			l.holders[lease.ID] = lease.Pilot
-		}
 	}
 	saveAll(open, l.Leases().Save)
 	saveAll(over, l.Leases().Delete)
 }
 
-// saveRevocations also wakes the pilots whose leases they are of.
 func (l *lifecycle) saveRevocations() {
-	revoked := l.revoked
+	saveAll(l.revoked, l.Leases().Revoke)
 	l.revoked = nil
-	for _, r := range revoked {
-		if l.sites.held[r.Site] != nil && !l.sites.held[r.Site].InForce().Central() {
-			continue
-		}
-		l.leases.load(r.Lease)
-		pilot := l.holders[r.Lease]
-		if lease := l.leases.held[r.Lease]; lease != nil {
-			pilot = lease.Pilot
-		}
-		if pilot != "" {
-			l.Effects.wakePilot(pilot)
-		}
-	}
-	saveAll(revoked, l.Leases().Revoke)
 }

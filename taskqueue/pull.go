@@ -195,28 +195,22 @@ func (l *leasing) renewLease(lease *Lease) {
 }
 
 // revocationsOf returns what a pilot is asked to drop, those of this turn
-// included.
+// included: of leases of its own, and what it has of a former master's, which has
+// tasks at other pilots too.
 func (l *leasing) revocationsOf(p *task.Pull) []task.Revoked {
 	l.life.saveRevocations()
-	leases := slices.Clone(p.Leases)
+	var leases []task.LeaseID
 	inHand := make(map[task.ID]bool, len(p.Holding))
 	for _, h := range p.Holding {
 		leases = append(leases, h.Lease)
 		inHand[h.Task] = true
 	}
-	if len(leases) == 0 {
-		return nil
+	open := read(l.Leases().RevocationsOf(p.Pilot))
+	if len(leases) > 0 {
+		left := read(l.Leases().Revocations(p.Site, leases...))
+		open = append(open, slices.DeleteFunc(left, func(r Revocation) bool { return r.Pilot == p.Pilot || !inHand[r.Task] })...)
 	}
-	open := read(l.Leases().Revocations(p.Site, leases...))
-	l.leases.load(leases...)
-	var revoked []task.Revoked
-	for _, r := range open {
-		// A former master's lease has tasks at other pilots too.
-		if lease := l.leases.held[r.Lease]; lease != nil && lease.Pilot == p.Pilot || inHand[r.Task] {
-			revoked = append(revoked, task.Revoked{Lease: r.Lease, Task: r.Task, Cancel: r.Cancel})
-		}
-	}
-	return revoked
+	return asks(open)
 }
 
 // Grant leases tasks to a pilot that were matched to it. Those that are not to

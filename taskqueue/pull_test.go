@@ -426,6 +426,75 @@ func TestCancelReachesThePilot(t *testing.T) {
 	d.expect(task.Cancelled, task.NewID(w, got[0].Name()))
 }
 
+// What is asked back of a pilot is asked also when the lease has nothing else and its
+// pilot has not heard of it, and of nobody when the pilot is gone.
+func TestWhatIsAskedBackGoesWithItsPilot(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	p, other := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+	d.mustSubmit(bag(1))
+	d.maker.Changed(&d.effects)
+	lost := p.message()
+	lease := d.serve(&lost).Leases[0]
+	p.version = 1
+	d.commit(func(t *taskqueue.Turn) error {
+		_, err := d.rules.CancelTask(t, lease.Tasks[0].Task.ID)
+		return err
+	})
+	for range 2 {
+		p.pull()
+		if want := []task.Revoked{{Lease: lease.ID, Task: lease.Tasks[0].Task.ID, Cancel: true}}; !slices.Equal(p.reply.Revoked, want) {
+			t.Errorf("asked back %v, want %v", p.reply.Revoked, want)
+		}
+	}
+	d.commit(func(t *taskqueue.Turn) error {
+		return d.rules.Leave(t, taskqueue.Leaving{Site: "A", Pilot: p.id, Reason: "its time is over"})
+	})
+	other.pull()
+	if left := d.askedBack("A"); len(left) > 0 {
+		t.Errorf("asked back of a pilot that has left: %v", left)
+	}
+}
+
+// What a former master was asked for, and no pilot has in hand, is asked of nobody.
+func TestWhatAMasterWasAskedForEndsWithItsMode(t *testing.T) {
+	d := newDesk(newGrid(t))
+	a := d.addSite("A")
+	p := &solo{desk: d, site: "A", id: a.join("p1", 2).id, slots: 2, of: make(map[task.ID]task.LeaseID)}
+	w := d.mustSubmit(bag(2))
+	a.sync()
+	got := a.reply.Leases[0].Tasks
+	d.must(func(t *taskqueue.Turn) error {
+		_, err := d.rules.CancelWorkflow(t, w)
+		return err
+	})
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	p.inHand, p.of[got[0].Task.ID] = got[:1], a.reply.Leases[0].ID
+	p.pull()
+	if len(p.reply.Revoked) != 1 || p.reply.Revoked[0].Task != got[0].Task.ID {
+		t.Errorf("asked back %v, want %s alone", p.reply.Revoked, got[0].Task.ID)
+	}
+	d.tend("A")
+	if left := d.askedBack("A"); len(left) != 1 {
+		t.Errorf("asked back %v, want what the pilot has", left)
+	}
+	p.inHand = nil
+	p.pull()
+	d.tend("A")
+	if left := d.askedBack("A"); len(left) > 0 {
+		t.Errorf("asked back although nobody has it: %v", left)
+	}
+}
+
+func (d *desk) askedBack(site task.Site) (left []taskqueue.Revocation) {
+	d.t.Helper()
+	d.view(func(t *taskqueue.Turn) (err error) {
+		left, err = t.Leases().Revocations(site)
+		return err
+	})
+	return left
+}
+
 // A summary that does not follow the one at hand is not taken; the answer asks
 // for a whole one.
 func TestSummaryAfterARestart(t *testing.T) {

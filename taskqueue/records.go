@@ -186,13 +186,14 @@ type Lease struct {
 	Granted time.Time
 }
 
-// Revocation tells a site's master to drop a task; it is repeated in every
-// Sync until the master confirms it.
+// Revocation tells who holds a lease to drop a task, which may have been the last of
+// it; it is repeated in every answer until it is confirmed, or nobody is there to do so.
 type Revocation struct {
 	Site   task.Site
 	Lease  task.LeaseID
 	Task   task.ID
-	Cancel bool // kill it if it runs; else a recall: return it if unstarted
+	Pilot  task.PilotID // of the lease
+	Cancel bool         // kill it if it runs; else a recall: return it if unstarted
 }
 
 // Mode says how a site schedules.

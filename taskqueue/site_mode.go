@@ -84,7 +84,8 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 	}
 }
 
-// reclaim takes back tasks of a site's former master that no pilot has in hand.
+// reclaim takes back tasks of a site's former master that no pilot has in hand, and
+// asks nobody any more for such ones.
 func (l *leasing) reclaim(site *SiteRecord, inHand map[task.ID]bool) {
 	site.Orphans = false
 	l.sites.touch(site.Name)
@@ -99,14 +100,27 @@ func (l *leasing) reclaim(site *SiteRecord, inHand map[task.ID]bool) {
 		}
 		site.Orphans = site.Orphans || lease.Open > 0
 	}
+	var nobodys []Revocation
+	for _, r := range read(l.Leases().Revocations(site.Name)) {
+		switch {
+		case r.Pilot != "":
+		case inHand[r.Task]:
+			site.Orphans = true
+		default:
+			nobodys = append(nobodys, r)
+		}
+	}
+	saveAll(nobodys, l.Leases().Confirm)
 }
 
-// takeBackFrom reopens what a pilot that is gone held by leases of its own.
+// takeBackFrom reopens what a pilot that is gone held by leases of its own, and asks
+// for nothing of them any more.
 func (l *leasing) takeBackFrom(pilot *PilotRecord, reason string) {
 	for _, lease := range l.leases.of(read(l.Leases().OfPilot(pilot.ID))) {
 		l.life.takeBack(lease, task.LeaseExpired, fmt.Sprintf("pilot %s is gone: %s", pilot.ID, reason))
-		l.dropRevocations(pilot.Site, lease.ID)
 	}
+	l.life.saveRevocations()
+	saveAll(read(l.Leases().RevocationsOf(pilot.ID)), l.Leases().Confirm)
 	if site := l.sites.held[pilot.Site]; site != nil && site.InForce().Central() {
 		site.Orphans = true // it may have had tasks of a former master
 	}

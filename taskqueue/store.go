@@ -199,8 +199,9 @@ type LeaseTable interface {
 	// Revocations returns those of a site's leases, by lease, then task; no
 	// leases means all.
 	Revocations(site task.Site, leases ...task.LeaseID) ([]Revocation, error)
-	Revoke(revocations ...Revocation) error  // same site, lease and task replaces
-	Confirm(revocations ...Revocation) error // removes by site, lease and task
+	RevocationsOf(pilot task.PilotID) ([]Revocation, error) // by site, lease, then task
+	Revoke(revocations ...Revocation) error                 // same site, lease and task replaces
+	Confirm(revocations ...Revocation) error                // removes by site, lease and task
 }
 
 // SiteTable keeps sites.

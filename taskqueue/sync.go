@@ -300,12 +300,11 @@ func (l *leasing) takeConfirmed(site task.Site, confirmed []task.Revoked) {
 // included.
 func (l *leasing) revocations(site task.Site) []task.Revoked {
 	l.life.saveRevocations()
-	open := read(l.Leases().Revocations(site))
-	var revoked []task.Revoked
-	for _, r := range open {
-		revoked = append(revoked, task.Revoked{Lease: r.Lease, Task: r.Task, Cancel: r.Cancel})
-	}
-	return revoked
+	return asks(read(l.Leases().Revocations(site)))
+}
+
+func asks(open []Revocation) []task.Revoked {
+	return keysOf(open, func(r *Revocation) task.Revoked { return task.Revoked{Lease: r.Lease, Task: r.Task, Cancel: r.Cancel} })
 }
 
 // holds tells whether a site has all tasks of a lease in hand, by its own word.

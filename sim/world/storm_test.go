@@ -30,6 +30,18 @@ func TestStorms(t *testing.T) {
 	}
 }
 
+// Seeds that failed once. A kind of fault that is added gives them other plans.
+func TestSeedsThatFailed(t *testing.T) {
+	t.Parallel()
+	for seed, what := range map[uint64]string{
+		3826803197: "a task was asked back of a pilot that was gone",
+	} {
+		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
+			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)
+		}
+	}
+}
+
 // The same plan gives the same run, on any machine.
 func TestARunFollowsFromItsSeed(t *testing.T) {
 	t.Parallel()

@@ -95,6 +95,7 @@ func (d *dumper) records(tx taskqueue.Tx) {
 	for _, pilot := range somePilots {
 		note[[]taskqueue.Attempt](d, "running", pilot)(attempts.RunningAt(pilot))
 		note[[]taskqueue.Lease](d, "held", pilot)(leases.OfPilot(pilot))
+		note[[]taskqueue.Revocation](d, "asked back", pilot)(leases.RevocationsOf(pilot))
 	}
 	note[[]taskqueue.Lease](d, "leases")(leases.Load(someLeases...))
 	note[[]taskqueue.Lease](d, "expired")(leases.ExpiredBy(10))

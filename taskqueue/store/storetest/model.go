@@ -31,7 +31,7 @@ type contents struct {
 	attempts  rows[task.AttemptID, taskqueue.Attempt]
 	logs      rows[task.AttemptID, modelLog]
 	leases    rows[task.LeaseID, taskqueue.Lease]
-	revoked   rows[taskqueue.Revocation, taskqueue.Revocation] // by the record without Cancel
+	revoked   rows[taskqueue.Revocation, taskqueue.Revocation] // by the record without Pilot and Cancel
 	sites     rows[task.Site, taskqueue.SiteRecord]
 	pilots    rows[task.PilotID, taskqueue.PilotRecord]
 	grants    rows[string, taskqueue.Grant]
@@ -78,7 +78,7 @@ func newModel() *model {
 func itself[T any](record T) T { return record }
 
 func plain(r taskqueue.Revocation) taskqueue.Revocation {
-	r.Cancel = false
+	r.Pilot, r.Cancel = "", false
 	return r
 }
 

@@ -172,11 +172,19 @@ func (t modelLeases) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error)
 }
 
 func (t modelLeases) Revocations(site task.Site, leases ...task.LeaseID) ([]taskqueue.Revocation, error) {
-	found := t.in.revoked.where(func(r taskqueue.Revocation) bool {
+	return t.asked(func(r taskqueue.Revocation) bool {
 		return r.Site == site && (len(leases) == 0 || slices.Contains(leases, r.Lease))
 	})
+}
+
+func (t modelLeases) RevocationsOf(pilot task.PilotID) ([]taskqueue.Revocation, error) {
+	return t.asked(func(r taskqueue.Revocation) bool { return pilot != "" && r.Pilot == pilot })
+}
+
+func (t modelLeases) asked(which func(taskqueue.Revocation) bool) ([]taskqueue.Revocation, error) {
+	found := t.in.revoked.where(which)
 	slices.SortFunc(found, func(a, b taskqueue.Revocation) int {
-		return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.Task, b.Task))
+		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.Task, b.Task))
 	})
 	return found, nil
 }

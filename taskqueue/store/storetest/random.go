@@ -167,7 +167,10 @@ func (d *draws) attempt() taskqueue.Attempt {
 }
 
 func (d *draws) revocation() taskqueue.Revocation {
-	return taskqueue.Revocation{Site: d.site(), Lease: one(d, "lease", someLeases...), Task: d.task(), Cancel: d.number()%2 == 0}
+	return taskqueue.Revocation{
+		Site: d.site(), Lease: one(d, "lease", someLeases...), Task: d.task(),
+		Pilot: one(d, "holder", "", somePilots[0], somePilots[1]), Cancel: d.number()%2 == 0,
+	}
 }
 
 func (d *draws) replica() task.Replica {

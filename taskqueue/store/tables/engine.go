@@ -82,6 +82,7 @@ const (
 	foreignCopies
 	usage
 	audit
+	revocationsByPilot
 )
 
 var tableNames = [...]string{
@@ -90,6 +91,7 @@ var tableNames = [...]string{
 	"files", "announced", "uses", "uses by reader", "classes", "garbage", "garbage by age",
 	"attempts", "running attempts", "logs", "leases", "leases by site", "leases by expiry", "leases by pilot", "revocations",
 	"sites", "pilots", "pilots by state", "pilots by peer", "grants", "workflows by owner", "workflows by owner and name", "foreign copies", "usage", "audit",
+	"revocations by pilot",
 }
 
 func (t Table) String() string {

@@ -44,11 +44,23 @@ func (t leaseTable) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) 
 	return found, err
 }
 
-// A revocation's key is itself without Cancel.
+// A revocation's key is itself without Pilot and Cancel.
 var revocationKind = kind[taskqueue.Revocation, taskqueue.Revocation]{
 	table: revocations, codec: record.New[taskqueue.Revocation](),
 	id:  func(r *taskqueue.Revocation) taskqueue.Revocation { return *r },
-	key: func(r taskqueue.Revocation) key { return text(r.Site).number(uint64(r.Lease)).text(string(r.Task)) },
+	key: revocationKey,
+	indexes: []index[taskqueue.Revocation]{
+		{revocationsByPilot, func(_ uint64, r *taskqueue.Revocation) []key {
+			if r.Pilot == "" {
+				return nil
+			}
+			return []key{append(text(r.Pilot), revocationKey(*r)...)}
+		}},
+	},
+}
+
+func revocationKey(r taskqueue.Revocation) key {
+	return text(r.Site).number(uint64(r.Lease)).text(string(r.Task))
 }
 
 func (t leaseTable) revocations() records[taskqueue.Revocation, taskqueue.Revocation] {
@@ -67,6 +79,10 @@ func (t leaseTable) Revocations(site task.Site, leases ...task.LeaseID) (found [
 		found = append(found, some...)
 	}
 	return found, nil
+}
+
+func (t leaseTable) RevocationsOf(pilot task.PilotID) ([]taskqueue.Revocation, error) {
+	return t.revocations().by(revocationsByPilot, under(text(pilot)), noLimit)
 }
 
 func (t leaseTable) Revoke(revocations ...taskqueue.Revocation) error {
