@@ -92,6 +92,7 @@ const (
 	MaxArgv       = 4_096
 	MaxArgvBytes  = 128 << 10
 	MaxEnv        = 256
+	MaxTaskBytes  = 4 << 20 // of all texts of a description: it travels in one message
 	MaxExpression = 8 << 10
 	MaxQueue      = 64 // bytes of a queue's name
 	MaxContainer  = 1 << 10

@@ -20,13 +20,38 @@ var ErrInvalid = errors.New("invalid task")
 // the field and the rule that it breaks. Expressions are checked elsewhere.
 func (t Task) Validate() error {
 	for _, check := range []func() error{
-		t.validateCommand, t.validateEnv, t.validateFiles, t.validateResources,
+		t.validateSize, t.validateCommand, t.validateEnv, t.validateFiles, t.validateResources,
 	} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%w %s: %w", ErrInvalid, t.ID.Name(), err)
 		}
 	}
 	return nil
+}
+
+func (t Task) validateSize() error {
+	if size := t.textBytes(); size > MaxTaskBytes {
+		return fmt.Errorf("its description has %d bytes, names of files and places included: at most %d", size, MaxTaskBytes)
+	}
+	return nil
+}
+
+// textBytes is how much all texts of a description have.
+func (t Task) textBytes() int {
+	size := len(t.Shell) + len(t.Require) + len(t.Rank) + len(t.Container) + len(t.Queue)
+	for _, word := range t.Argv {
+		size += len(word)
+	}
+	for name, value := range t.Env {
+		size += len(name) + len(value)
+	}
+	for _, in := range t.Inputs {
+		size += len(in.LFN) + len(in.Name)
+	}
+	for _, out := range t.Outputs {
+		size += len(out.LFN) + len(out.Name)
+	}
+	return size
 }
 
 func (t Task) validateCommand() error {

@@ -30,6 +30,7 @@ func TestValidateAccepts(t *testing.T) {
 		"as it is":             func(*task.Task) {},
 		"shell":                func(x *task.Task) { x.Argv, x.Shell = nil, "sort a > b" },
 		"no files":             func(x *task.Task) { x.Inputs, x.Outputs = nil, nil },
+		"longest variable":     func(x *task.Task) { x.Env = map[string]string{"A": strings.Repeat("a", task.MaxArgvBytes)} },
 		"longest argv":         func(x *task.Task) { x.Argv = []string{strings.Repeat("a", task.MaxArgvBytes)} },
 		"longest shell":        func(x *task.Task) { x.Argv, x.Shell = nil, strings.Repeat("a", task.MaxArgvBytes) },
 		"empty words":          func(x *task.Task) { x.Argv = []string{"a", "", "-"} },
@@ -51,8 +52,10 @@ func TestValidateRefuses(t *testing.T) {
 	manyInputs := make([]task.Input, task.MaxInputs+1)
 	manyOutputs := make([]task.Output, task.MaxOutputs+1)
 	manyVariables := map[string]string{}
+	longVariables := map[string]string{}
 	for i := range task.MaxEnv + 1 {
 		manyVariables[fmt.Sprintf("V%d", i)] = ""
+		longVariables[fmt.Sprintf("V%d", i)] = strings.Repeat("a", task.MaxTaskBytes/task.MaxEnv)
 	}
 	for _, c := range []struct {
 		change func(*task.Task)
@@ -61,6 +64,7 @@ func TestValidateRefuses(t *testing.T) {
 		{func(x *task.Task) { x.ID = "w-abcdefghij/-rf" }, "name"},
 		{func(x *task.Task) { x.ID = "w-abcdefghij/../x" }, "name"},
 		{func(x *task.Task) { x.Container = "el9" }, "container"},
+		{func(x *task.Task) { x.Env = longVariables }, "at most 4194304"},
 		{func(x *task.Task) { x.Container = "/" }, "container"},
 		{func(x *task.Task) { x.Container = "/cvmfs/../root" }, "container"},
 		{func(x *task.Task) { x.Container = "/cvmfs/a b" }, "container"},

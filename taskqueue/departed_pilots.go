@@ -161,8 +161,8 @@ func (j *outcomes) runsOnly(site *SiteRecord, pilot *PilotRecord, inHand map[tas
 	j.loseAttempts(site, running, "it has ended, and the queue has no outcome of it", false)
 }
 
-func setOf(ids []task.AttemptID) map[task.AttemptID]bool {
-	set := make(map[task.AttemptID]bool, len(ids))
+func setOf[K comparable](ids []K) map[K]bool {
+	set := make(map[K]bool, len(ids))
 	for _, id := range ids {
 		set[id] = true
 	}

@@ -170,11 +170,11 @@ func (a AttemptState) verdict() task.AckVerdict {
 // record keeps an attempt as it ended, its logs apart. Copies that were
 // reported before the outcome join its outputs.
 func (j *judgement) record(o *task.Outcome, state AttemptState) {
-	if before := j.attempts.held[o.Attempt]; before != nil {
+	if before := j.attempts.held[o.Attempt]; before != nil && len(before.Outcome.Outputs) > 0 {
+		made := byName(o.Outputs)
 		for _, early := range before.Outcome.Outputs {
-			i := slices.IndexFunc(o.Outputs, func(p task.Produced) bool { return p.LFN == early.LFN })
-			if i >= 0 && o.Outputs[i].URL == "" {
-				o.Outputs[i].URL = early.URL
+			if p := made[early.LFN]; p != nil && p.URL == "" {
+				p.URL = early.URL
 			}
 		}
 	}
@@ -186,6 +186,15 @@ func (j *judgement) record(o *task.Outcome, state AttemptState) {
 	kept.Stdout, kept.Stderr = nil, nil
 	j.attempts.put(o.Attempt, &Attempt{State: state, Outcome: kept, Known: j.Clock})
 	j.attempts.touch(o.Attempt)
+}
+
+// byName finds outputs, of which there may be thousands, by their names.
+func byName(outputs []task.Produced) map[task.LFN]*task.Produced {
+	made := make(map[task.LFN]*task.Produced, len(outputs))
+	for i := range outputs {
+		made[outputs[i].LFN] = &outputs[i]
+	}
+	return made
 }
 
 func tail(stream []byte) []byte { return stream[max(0, len(stream)-task.LogTail):] }
@@ -204,9 +213,8 @@ func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckV
 // discard has an attempt's own copies deleted of those outputs of its task that it has
 // made.
 func (j *judgement) discard(o *task.Outcome, made ...task.Produced) {
-	outputs := slices.DeleteFunc(slices.Clone(j.specs.held[o.Attempt.Task].Outputs), func(out task.Output) bool {
-		return !slices.ContainsFunc(made, func(p task.Produced) bool { return p.LFN == out.LFN })
-	})
+	own := byName(made)
+	outputs := slices.DeleteFunc(slices.Clone(j.specs.held[o.Attempt.Task].Outputs), func(out task.Output) bool { return own[out.LFN] == nil })
 	j.outcomes.catalogue.discardOutputs(j.site, o.Attempt, outputs)
 }
 
@@ -238,8 +246,9 @@ func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait b
 
 // success judges an attempt that made all its outputs.
 func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) {
+	made := byName(o.Outputs)
 	for _, out := range spec.Outputs {
-		if !slices.ContainsFunc(o.Outputs, func(p task.Produced) bool { return p.LFN == out.LFN && !p.Digest.IsZero() && p.Size >= 0 }) {
+		if p := made[out.LFN]; p == nil || p.Digest.IsZero() || p.Size < 0 {
 			o.OK, o.Failure = false, task.PayloadFailed
 			o.Reason = fmt.Sprintf("the outcome names no size and digest of the output %s", out.LFN.Local())
 			j.failure(s, o)
@@ -278,10 +287,8 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) {
 // publish enters a winner's outputs into the catalogue. An output of an
 // earlier generation that still exists stays as it is.
 func (j *judgement) publish(spec *task.Task, o *task.Outcome) {
-	made := make(map[task.LFN]*task.Produced, len(o.Outputs))
-	for i := range o.Outputs {
-		made[o.Outputs[i].LFN] = &o.Outputs[i]
-	}
+	made := byName(o.Outputs)
+	var there []task.Produced
 	for _, out := range spec.Outputs {
 		f, p := j.files.held[out.LFN], made[out.LFN]
 		if f == nil {
@@ -289,7 +296,7 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) {
 		}
 		delete(made, out.LFN)
 		if exists(f) {
-			j.discard(o, *p)
+			there = append(there, *p)
 			continue
 		}
 		j.outcomes.catalogue.announce(f, o.Site)
@@ -298,6 +305,9 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) {
 		}
 		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt
 		j.outcomes.catalogue.replicate(f, task.Replica{Site: o.Site, URL: p.URL})
+	}
+	if len(there) > 0 {
+		j.discard(o, there...)
 	}
 }
 

@@ -118,6 +118,7 @@ func (r *Rules) RetryTask(t *Turn, id task.ID) (_ int, err error) {
 // that ended badly.
 func (r *reopening) retryAbove(id task.ID) []task.ID {
 	var all []task.ID
+	opened := map[task.ID]bool{id: true}
 	for level := []task.ID{id}; len(level) > 0; {
 		r.loadInputs(level)
 		var makers []task.ID
@@ -128,7 +129,8 @@ func (r *reopening) retryAbove(id task.ID) []task.ID {
 					continue
 				}
 				maker := r.tasks.held[f.ProducerTask]
-				if maker != nil && maker.State.EndedBadly() && !slices.Contains(makers, maker.ID) && !slices.Contains(level, maker.ID) {
+				if maker != nil && maker.State.EndedBadly() && !opened[maker.ID] {
+					opened[maker.ID] = true
 					makers = append(makers, maker.ID)
 				}
 			}

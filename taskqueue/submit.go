@@ -2,7 +2,6 @@ package taskqueue
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -129,9 +128,11 @@ func (p *submission) add() {
 	p.declareOutputs()
 	p.bindInputs()
 	p.enter()
+	known := setOf(w.Outputs)
 	for _, name := range p.Outputs {
 		qualified := p.qualify(name)
-		if !slices.Contains(w.Outputs, qualified) {
+		if !known[qualified] {
+			known[qualified] = true
 			w.Outputs = append(w.Outputs, qualified)
 		}
 	}

@@ -57,6 +57,59 @@ func BenchmarkSubmitFiles(b *testing.B) {
 	}
 }
 
+// BenchmarkSubmitExtremes submits what a queue has to take although few would: all tasks
+// of one layer read all files of the one before, all files are final outputs, and tasks
+// that wait for each other in one circle. Others wait meanwhile.
+func BenchmarkSubmitExtremes(b *testing.B) {
+	name := func(kind string, i int) string { return fmt.Sprintf("%s%06d", kind, i) }
+	for _, extreme := range []struct {
+		name string
+		make func() taskqueue.Submission
+	}{
+		{"400 readers of 400 files", func() (s taskqueue.Submission) {
+			var made []string
+			for i := range 400 {
+				made = append(made, name("f", i))
+				s.Tasks = append(s.Tasks, job(name("make", i), nil, made[i:]))
+			}
+			for i := range 400 {
+				s.Tasks = append(s.Tasks, job(name("read", i), made, nil))
+			}
+			return s
+		}},
+		{"100,000 outputs", func() (s taskqueue.Submission) {
+			s.More = true
+			for i := range 100_000 {
+				s.Outputs = append(s.Outputs, name("f", i))
+			}
+			return s
+		}},
+		{"a circle of 100,000", func() (s taskqueue.Submission) {
+			for i := range 100_000 {
+				s.Tasks = append(s.Tasks, job(name("t", i), []string{name("f", i)}, []string{name("f", (i+1)%100_000)}))
+			}
+			return s
+		}},
+	} {
+		b.Run(extreme.name, func(b *testing.B) {
+			for b.Loop() {
+				store, err := sqlite.Open(b.TempDir())
+				if err != nil {
+					b.Fatal(err)
+				}
+				g := gridOn(b, store)
+				g.addSite("A")
+				s := extreme.make()
+				s.Name, s.Key = "extreme", "key"
+				_, _ = g.submit(s) // the circle is refused
+				if err := store.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -209,7 +209,8 @@ func (g *graph) sort() error {
 func (g *graph) cycle() string {
 	at := int32(slices.IndexFunc(g.nodes, func(n sealing) bool { return n.waits > 0 }))
 	var path []int32
-	for !slices.Contains(path, at) {
+	for walked := make(map[int32]bool); !walked[at]; {
+		walked[at] = true
 		path = append(path, at)
 		for _, name := range g.nodes[at].inputs {
 			if m, made := g.makers[name]; made && g.nodes[m.node].waits > 0 {
@@ -280,9 +281,13 @@ func (r *records) unsealed() (ids []task.WorkflowID) {
 
 // noteUnsealed adds a workflow to that list, or takes it off.
 func (r *records) noteUnsealed(id task.WorkflowID, open bool) {
-	ids := slices.DeleteFunc(r.unsealed(), func(other task.WorkflowID) bool { return other == id })
+	before := r.unsealed()
+	ids := slices.DeleteFunc(slices.Clone(before), func(other task.WorkflowID) bool { return other == id })
 	if open {
 		ids = append(ids, id)
+	}
+	if len(ids) == len(before) {
+		return
 	}
 	if len(ids) == 0 {
 		r.drop(metaUnsealed)

@@ -35,7 +35,8 @@ var limits = map[string]codec.Range{
 	"task.Bytes": {Least: 0, Most: math.MaxInt64}, "task.Source": codec.UpTo(int(task.SourceRemote)),
 	"task.FailureKind": codec.UpTo(int(task.StorageFailed)), "task.AckVerdict": {Least: int64(task.AckAccepted), Most: int64(task.AckUnknown)},
 
-	"task.Task.Argv": codec.UpTo(task.MaxArgv), "wire.variables.Names": codec.UpTo(task.MaxEnv), "task.Task.Inputs": codec.UpTo(task.MaxInputs),
+	"task.Task.Argv": codec.UpTo(task.MaxArgv), "task.Task.Argv[]": codec.UpTo(task.MaxArgvBytes), "task.Task.Shell": codec.UpTo(task.MaxArgvBytes),
+	"wire.variables.Values[]": codec.UpTo(task.MaxArgvBytes), "wire.variables.Names": codec.UpTo(task.MaxEnv), "task.Task.Inputs": codec.UpTo(task.MaxInputs),
 	"task.Task.Outputs": codec.UpTo(task.MaxOutputs), "task.Input.Name": codec.UpTo(maxLFN), "task.Output.Name": codec.UpTo(maxLFN),
 	"task.Task.Require": codec.UpTo(task.MaxExpression), "task.Task.Rank": codec.UpTo(task.MaxExpression),
 	"task.Class.Require": codec.UpTo(task.MaxExpression), "task.Class.Rank": codec.UpTo(task.MaxExpression),

@@ -156,8 +156,23 @@ func (b *blocks) set(row Row) error {
 	case row.Value != nil:
 		x.appended = at == len(x.rows)
 		x.rows = slices.Insert(x.rows, at, row)
+		if !x.appended && len(x.rows) > mostRows {
+			b.halve(x)
+		}
 	}
 	return nil
+}
+
+// mostRows is how many rows a block has in memory when one more comes between them: each
+// that does moves those behind it.
+const mostRows = 256
+
+// halve makes two blocks of one, into which more rows came than will be kept together.
+func (b *blocks) halve(x *block) {
+	middle := len(x.rows) / 2
+	upper := &block{lower: x.rows[middle].Key, upper: x.upper, rows: slices.Clone(x.rows[middle:]), changed: true}
+	x.rows, x.upper = slices.Clip(x.rows[:middle]), upper.lower
+	b.insert(upper)
 }
 
 // split gives a table that has no rows yet a block of its own, at the end of the
