@@ -25,7 +25,7 @@ func TestMastersAreMissedByProductionsTimes(t *testing.T) {
 		{1500, 0, 0, patient(1500)},
 		{1500, 1, 0, mixed(1500)},
 	} {
-		if got := (Overlay{Pilots: c.pilots, KillMasters: c.kills, HangMasters: c.hangs}).timing(); got != c.want {
+		if got := (Overlay{Pilots: c.pilots, Harm: Harm{KillMasters: c.kills, HangMasters: c.hangs}}).timing(); got != c.want {
 			t.Errorf("%d pilots, %d masters killed, %d stopped: %+v, want %+v", c.pilots, c.kills, c.hangs, got, c.want)
 		}
 	}

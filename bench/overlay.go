@@ -46,14 +46,19 @@ type Overlay struct {
 	// the files that it makes and reads in the run if each task runs where its
 	// inputs were made, which are as many as its tasks. 0: CacheFiles holds.
 	CacheShare float64
-	KillRate   float64 // share of the pilots killed per second
+	Harm
+	Seed       uint64
+	QueueShare float64 // of one processor, that the queue gets while tasks run; 0: all that it can use
+	Extra      Extra   // nil: pilots send the product's messages only
+	Trace      *Trace  // if not nil, is told how the run goes
+}
+
+// Harm is what a bench of the overlay does to its pilots.
+type Harm struct {
+	KillRate float64 // share of the pilots killed per second
 	// KillMasters and HangMasters are how many masters are killed, and stopped
 	// for a while, one after the other.
 	KillMasters, HangMasters int
-	Seed                     uint64
-	QueueShare               float64 // of one processor, that the queue gets while tasks run; 0: all that it can use
-	Extra                    Extra   // nil: pilots send the product's messages only
-	Trace                    *Trace  // if not nil, is told how the run goes
 }
 
 const (

@@ -93,7 +93,7 @@ func newFullSite(b *testing.B, pilots, tasks int, replicate string) *fullSite {
 		s.number[pilotOf(i)]++
 		s.step(master.FromPilot{From: peerOf(i), Message: message.State{
 			Pilot: matcher.Pilot{ID: pilotOf(i), Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}},
-			Peer:  peerOf(i), Number: s.number[pilotOf(i)],
+			Peer:  peerOf(i), Status: message.Status{Number: s.number[pilotOf(i)]},
 		}})
 	}
 	for range 10 { // rounds that fill the list
@@ -139,7 +139,7 @@ func (s *fullSite) row(i int) {
 		row.Classes = append(row.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
 	}
 	s.number[id]++
-	s.step(master.FromPilot{From: peerOf(i), Message: message.Report{Number: s.number[id], Seen: s.seen[id], Row: &row}})
+	s.step(master.FromPilot{From: peerOf(i), Message: message.Report{Status: message.Status{Number: s.number[id], Seen: s.seen[id]}, Row: &row}})
 }
 
 func (s *fullSite) pass(d time.Duration) {
@@ -219,8 +219,10 @@ func (s *fullSite) endOne() {
 	s.number[ended.pilot]++
 	attempt := task.AttemptID{Task: ended.Task.ID, Generation: 1, Lease: ended.Lease, Pilot: ended.pilot, Counter: s.counter}
 	s.step(master.FromPilot{From: task.PeerID("peer-" + string(ended.pilot[2:])), Message: message.Report{
-		Number: s.number[ended.pilot], Seen: s.seen[ended.pilot],
-		Starts:   []task.Start{{Attempt: attempt, Number: 1, Started: s.now}},
-		Outcomes: []task.Outcome{{Attempt: attempt, OK: true, Site: siteName, Delay: -1}},
+		Status: message.Status{
+			Number: s.number[ended.pilot], Seen: s.seen[ended.pilot],
+			Outcomes: []task.Outcome{{Attempt: attempt, OK: true, Site: siteName, Delay: -1}},
+		},
+		Starts: []task.Start{{Attempt: attempt, Number: 1, Started: s.now}},
 	}})
 }

@@ -111,7 +111,7 @@ func (g *growth) round(pilots, tasks, classes int) {
 		g.step(master.PilotUp{Pilot: p.id, Peer: p.peer})
 		p.number++
 		g.step(master.FromPilot{From: p.peer, Message: message.State{
-			Pilot: matcher.Pilot{ID: p.id, Host: "host-" + string(p.id), Slots: 10, Resources: task.Resources{Cores: 10, Memory: 10 * task.GiB}}, Peer: p.peer, Number: p.number,
+			Pilot: matcher.Pilot{ID: p.id, Host: "host-" + string(p.id), Slots: 10, Resources: task.Resources{Cores: 10, Memory: 10 * task.GiB}}, Peer: p.peer, Status: message.Status{Number: p.number},
 		}})
 	}
 	for i := range tasks {
@@ -167,7 +167,7 @@ func (g *growth) endOne() {
 		outcome.OK, outcome.Outputs, outcome.Failure, outcome.Reason = false, nil, task.PayloadFailed, "exit code 1"
 	}
 	g.step(master.FromPilot{From: p.peer, Message: message.Report{
-		Number: p.number, Seen: p.seen, Starts: []task.Start{{Attempt: attempt, Number: 1, Started: g.now}}, Outcomes: []task.Outcome{outcome},
+		Status: message.Status{Number: p.number, Seen: p.seen, Outcomes: []task.Outcome{outcome}}, Starts: []task.Start{{Attempt: attempt, Number: 1, Started: g.now}},
 	}})
 }
 
@@ -203,7 +203,7 @@ func (g *growth) told(p *grower, said message.Message) {
 	case message.Snapshot:
 		row := matcher.Row{Pilot: p.id, Version: m.List.Version, Classes: feasible(m.List.Classes)}
 		p.number++
-		g.step(master.FromPilot{From: p.peer, Message: message.Report{Number: p.number, Seen: p.seen, Row: &row}})
+		g.step(master.FromPilot{From: p.peer, Message: message.Report{Status: message.Status{Number: p.number, Seen: p.seen}, Row: &row}})
 	}
 }
 

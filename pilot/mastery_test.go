@@ -110,7 +110,7 @@ func attemptOf(task_ string, at task.PeerID) task.AttemptID {
 
 // reports has a pilot tell of outcomes.
 func (s *siteBench) reports(from task.PeerID, outcomes ...task.Outcome) []message.Action {
-	return s.follow(s.news(from, message.Report{Outcomes: outcomes}))
+	return s.follow(s.news(from, message.Report{Status: message.Status{Outcomes: outcomes}}))
 }
 
 // synced answers the calls that are under way, the last one with a reply, and
@@ -329,7 +329,7 @@ func TestAnOlderCopyOfTheHandOutTakesNothingFromAYoungerOne(t *testing.T) {
 	state := func(id task.PilotID, copied task.Lease, age time.Duration) message.Answer {
 		return message.Answer{Pilot: id, Peer: task.PeerID(id), State: &message.State{
 			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
-			Number: 1, Copies: []task.Lease{copied}, CopiesAge: age,
+			Status: message.Status{Number: 1}, Copies: []task.Lease{copied}, CopiesAge: age,
 		}}
 	}
 	var leases []task.LeaseID

@@ -34,7 +34,7 @@ func newRankedSite(t *testing.T, settings task.SiteSettings, ranks map[string][2
 	for _, id := range []task.PilotID{"p1", "p2"} {
 		s.follow(master.FromPilot{From: task.PeerID(id), Message: message.State{
 			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
-			List: matcher.ListVersion{Term: firstTerm}, Number: 1,
+			List: matcher.ListVersion{Term: firstTerm}, Status: message.Status{Number: 1},
 		}})
 	}
 	s.settle()
@@ -82,7 +82,7 @@ func (s *rankedSite) follow(event message.Event) {
 				pilotNo := int(a.To[1] - '1')
 				whole := s.answer(pilotNo, matcher.ListDelta{Version: m.List.Version, Classes: m.List.Classes, Add: m.List.Entries})
 				row := matcher.Row{Pilot: task.PilotID(a.To), Version: m.List.Version, Classes: whole.Classes, Exceptions: whole.Set}
-				s.follow(master.FromPilot{From: a.To, Message: message.Report{Number: 2, Row: &row}})
+				s.follow(master.FromPilot{From: a.To, Message: message.Report{Status: message.Status{Number: 2}, Row: &row}})
 			case message.Assign:
 				for _, given := range m.Tasks {
 					s.where[given.Task.ID.Name()] = a.To

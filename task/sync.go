@@ -24,15 +24,8 @@ type Sync struct {
 	Stored   []Stored
 	Lost     []LostFile
 	Departed []Departure
-	// Joined are pilots whose whole state the master has heard since. InHand are
-	// the attempts that they run, or whose outcomes are under way; other attempts of
-	// theirs have ended.
-	Joined []PilotID
-	InHand []AttemptID
-	// Nodes are those that the master has set back; Judges tells that they are
-	// all. A new master learns first what its predecessor thought of them.
-	Nodes   []NodeMark
-	Judges  bool
+	Census
+	NodeHealth
 	Pauses  []Pause // of pilots that have stopped taking work since, or take it again
 	Refused []Refusal
 	// Confirmed lists revocations that were carried out.
@@ -43,6 +36,21 @@ type Sync struct {
 	// Hold asks the queue to park the call for at most this long when it has
 	// nothing to say.
 	Hold time.Duration
+}
+
+// Census lists pilots whose whole state the master has heard since the last Sync, and
+// the attempts that they run, or whose outcomes are under way: other attempts of theirs
+// have ended.
+type Census struct {
+	Joined []PilotID
+	InHand []AttemptID
+}
+
+// NodeHealth lists nodes that the master has set back. Judges tells that they are all: a
+// new master learns first what its predecessor thought of them.
+type NodeHealth struct {
+	Nodes  []NodeMark
+	Judges bool
 }
 
 // SyncReply is the queue's answer.

@@ -74,7 +74,7 @@ func (g *growth) run() {
 		return err
 	})
 	g.master = g.register("master", 720*time.Hour)
-	g.sync(task.Sync{Joined: []task.PilotID{g.master.Pilot}})
+	g.sync(task.Sync{Census: task.Census{Joined: []task.PilotID{g.master.Pilot}}})
 	_, _ = fmt.Fprintf(os.Stderr, "%9s %8s %8s %8s %9s %9s %9s %9s %9s %9s\n",
 		"tasks", "pilots", "known", "classes", "database", "heap", "sync", "busy", "submit", "tick")
 	g.show(0)
@@ -96,7 +96,7 @@ func (g *growth) round(round int) {
 	for i := range g.pilots {
 		members = append(members, g.register(task.PeerID(fmt.Sprintf("peer-%d-%d", round, i)), 2*time.Hour).Pilot)
 	}
-	g.sync(task.Sync{Joined: members})
+	g.sync(task.Sync{Census: task.Census{Joined: members}})
 	s := taskqueue.Submission{Name: fmt.Sprintf("round%d", round)}
 	for i := range g.tasks {
 		t := job(fmt.Sprintf("t[%06d]", i), nil, nil)

@@ -35,7 +35,7 @@ func BenchmarkRetention(b *testing.B) {
 			return err
 		})
 		g.master = g.register("master", 720*time.Hour)
-		g.sync(task.Sync{Joined: []task.PilotID{g.master.Pilot}})
+		g.sync(task.Sync{Census: task.Census{Joined: []task.PilotID{g.master.Pilot}}})
 		for round := range rounds {
 			s := taskqueue.Submission{Name: fmt.Sprintf("round%d", round)}
 			for i := range g.tasks {

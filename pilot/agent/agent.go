@@ -198,7 +198,7 @@ func (a *Agent) occupy(m Membership) error {
 	self := fetch.Holder{Peer: a.key.Peer(), DataURL: a.footing.DataURL}
 	a.network = newNetwork(a.shell, a.node, self, a.settings)
 	r := &roles{
-		shell: a.shell, self: a.self, ends: a.ends, settings: a.settings, network: a.network, verifier: a.verifier,
+		shell: a.shell, self: a.self, ends: a.ends, settings: a.settings, network: a.network,
 		own:      identity.MemberCertificate{DER: m.Certificate, Key: a.key},
 		observer: a.config.Observer, briefed: make(map[task.PeerID]bool), lists: lists{begun: make(map[uint64]time.Time)},
 		recorder: &a.recorder, draining: draining{over: make(chan struct{})},

@@ -35,7 +35,6 @@ type roles struct {
 	uploads  *uploader
 	payloads *payloads
 	own      identity.MemberCertificate
-	verifier *identity.Verifier
 	observer Observer
 	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
 	lists    lists
@@ -119,7 +118,6 @@ func (r *roles) stepMaster(event message.Event) {
 		case master.CallPull:
 			r.pull(act)
 		case master.DenyPeers:
-			r.verifier.Deny(act.Peers)
 			r.network.node.Deny(act.Peers)
 		case master.Fenced:
 			r.log.Warn("the queue has another master in office: this one is fenced off")

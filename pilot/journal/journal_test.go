@@ -29,7 +29,7 @@ func written(t testing.TB) []byte {
 		master.TookOffice{Term: term, Settings: task.SiteSettings{Site: "siteA", Secrets: "hidden"}, Alone: true},
 		master.PilotUp{Pilot: "p-a", Peer: "peer-a"},
 		message.Tick{},
-		master.FromPilot{From: "peer-a", Message: message.Report{Number: 1}},
+		master.FromPilot{From: "peer-a", Message: message.Report{Status: message.Status{Number: 1}}},
 		master.LeftOffice{},
 	} {
 		if _, err := w.Step(core, now.Add(time.Duration(i)*time.Second), event); err != nil {
@@ -125,12 +125,12 @@ func TestJournalAsWorkload(t *testing.T) {
 			Tasks: []task.LeasedTask{leased(2, "second", []string{"mid"}, []string{"end"}), leased(1, "first", []string{"in"}, []string{"mid"}), leased(3, "never", nil, nil)},
 		}}},
 		master.PilotUp{Pilot: "p-a", Peer: "peer-a"},
-		master.FromPilot{From: "peer-a", Message: message.Report{Number: 1, Outcomes: []task.Outcome{
+		master.FromPilot{From: "peer-a", Message: message.Report{Status: message.Status{Number: 1, Outcomes: []task.Outcome{
 			outcome("first", 1, false, time.Second, nil), outcome("first", 2, true, time.Minute, map[string]task.Bytes{"mid": 11}),
-		}}},
-		master.FromPilot{From: "peer-a", Message: message.State{Number: 2, Outcomes: []task.Outcome{
+		}}}},
+		master.FromPilot{From: "peer-a", Message: message.State{Status: message.Status{Number: 2, Outcomes: []task.Outcome{
 			outcome("first", 3, true, time.Hour, nil), outcome("second", 4, true, 2*time.Minute, map[string]task.Bytes{"end": 13}), outcome("never", 5, false, time.Second, nil),
-		}}},
+		}}}},
 	} {
 		if _, err := w.Step(core, time.Now().Add(time.Duration(i)*time.Second), event); err != nil {
 			t.Fatal(err)

@@ -60,8 +60,8 @@ func (m *Master) call(content bool) {
 	o.call.number++
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
-		Leases: slices.Sorted(maps.Keys(m.holding.site.handout.leases)), Capacity: m.holding.site.roster.capacity(&m.holding.site.handout, &m.holding.site.placing), Judges: m.holding.site.roster.nodes.Restored(),
-		Nodes: m.holding.site.roster.nodes.Marks(m.now),
+		Leases: slices.Sorted(maps.Keys(m.holding.site.handout.leases)), Capacity: m.holding.site.roster.capacity(&m.holding.site.handout, &m.holding.site.placing),
+		NodeHealth: task.NodeHealth{Nodes: m.holding.site.roster.nodes.Marks(m.now), Judges: m.holding.site.roster.nodes.Restored()},
 	}
 	o.call.lastWaiting = s.Capacity.Waiting
 	m.holding.site.handout.countLeases(&m.holding.outbox, &s)

@@ -31,35 +31,39 @@ type Answer struct {
 	Have   []task.FileKey
 }
 
-// State is all that a master must know of a worker.
-type State struct {
-	Pilot    matcher.Pilot
-	Peer     task.PeerID
-	Draining bool
-	// Stopped says why no new work is taken; "" while it is, or while the
-	// pilot has not found out yet whether it can.
-	Stopped string
+// Status is what a worker tells its master each time it speaks of itself.
+type Status struct {
 	// Number rises with every State and Report of the worker: answers to a
 	// census may be overtaken.
 	Number uint64
 	// Seen is the serial number of the last Assign or Want of the term that
 	// the worker has taken: what was assigned later may not be in hand yet.
-	Seen uint64
-	// List is the version of the task list at hand.
-	List     matcher.ListVersion
-	InHand   []InHand
+	Seen     uint64
+	Draining bool
+	// Stopped says why no new work is taken; "" while it is, or while the
+	// pilot has not found out yet whether it can.
+	Stopped  string
+	Cache    CacheReport
 	Outcomes []task.Outcome // not acknowledged by the queue
 	Seal     *task.Seal     // of the outcomes; the edge of a pilot makes it
 	Stored   []task.Stored  // not acknowledged by the queue
+	// Gone is what was to be kept for lack of another copy, and has left the
+	// cache all the same, as damaged files do.
+	Gone []task.File
+}
+
+// State is all that a master must know of a worker.
+type State struct {
+	Status
+	Pilot  matcher.Pilot
+	Peer   task.PeerID
+	List   matcher.ListVersion // of the task list at hand
+	InHand []InHand
 	// Copies are hand-outs kept for a master, CopyFiles what tasks of them
 	// have made since, CopiesAge how long ago the master last spoke of them.
 	Copies    []task.Lease
 	CopyFiles []task.File
 	CopiesAge time.Duration
-	Cache     CacheReport
-	// Gone is what was to be kept for lack of another copy, and has left the
-	// cache all the same, as damaged files do.
-	Gone []task.File
 }
 
 // InHand is a task that a worker has.
@@ -80,24 +84,17 @@ type CacheReport struct {
 	Damaged   uint64 // files that had rotted
 }
 
-// Report brings a worker's news to the master.
+// Report brings the news of a worker since its last report to the master.
 type Report struct {
-	Number uint64 // as in State
-	Seen   uint64 // as in State
+	Status
 	Starts []task.Start
 	// Ended lists attempts whose payload has ended well: their slots are free,
 	// their outcomes follow when the outputs are in the cache.
 	Ended    []task.AttemptID
-	Outcomes []task.Outcome
-	Seal     *task.Seal // as in State
-	Stored   []task.Stored
 	Returned []Handback
 	Row      *matcher.Row
 	Updates  []matcher.RowUpdate
-	Cache    CacheReport
-	SEReads  []task.SERead // since the last report
-	Draining bool
-	Stopped  string // as in State
+	SEReads  []task.SERead
 	// WantList asks for a snapshot of the task list.
 	WantList bool
 	// Retracts answers those that were carried out or came too late.
@@ -106,7 +103,6 @@ type Report struct {
 	Leaves []task.File
 	// Kept answers StoreOrders.
 	Kept []KeptAnswer
-	Gone []task.File // as in State, since the last report
 	// BadCopies are copies that their storage elements have no more, or with
 	// other bytes.
 	BadCopies []task.LostFile

@@ -209,15 +209,20 @@ func state(t *rapid.T) message.State {
 			ID: "p-abcdefgh", Site: "siteA", Host: text(t), Resources: resources(t), Slots: number(t),
 			Features: several(t, "features", 2, text), Arch: text(t), OS: text(t), Load: rank(t), Lifetime: span(t),
 		},
-		Peer: "12D3KooWpeer", Draining: yes(t), Stopped: text(t),
+		Peer: "12D3KooWpeer", Status: status(t), List: version(t),
 		InHand: several(t, "in hand", 3, func(t *rapid.T) message.InHand {
 			return message.InHand{
 				Attempt: attempt(t), Number: number(t), Started: yes(t), Ended: yes(t), Prefill: yes(t), Need: resources(t),
 			}
 		}),
-		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),
-		Copies: several(t, "copies", 2, handOut), CopyFiles: several(t, "files", 2, file), Gone: several(t, "gone", 2, file), CopiesAge: span(t),
-		Cache: cacheReport(t), Number: serial(t), Seen: serial(t), List: version(t),
+		Copies: several(t, "copies", 2, handOut), CopyFiles: several(t, "files", 2, file), CopiesAge: span(t),
+	}
+}
+
+func status(t *rapid.T) message.Status {
+	return message.Status{
+		Number: serial(t), Seen: serial(t), Draining: yes(t), Stopped: text(t), Cache: cacheReport(t),
+		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored), Gone: several(t, "gone", 2, file),
 	}
 }
 
@@ -227,25 +232,23 @@ func cacheReport(t *rapid.T) message.CacheReport {
 
 func report(t *rapid.T) message.Report {
 	out := message.Report{
-		Number: serial(t), Seen: serial(t),
+		Status: status(t),
 		Starts: several(t, "starts", 2, func(t *rapid.T) task.Start {
 			return task.Start{Attempt: attempt(t), Number: number(t), Started: moment(t), Process: number(t)}
 		}),
-		Ended:    several(t, "ended", 2, attempt),
-		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),
+		Ended: several(t, "ended", 2, attempt),
 		Returned: several(t, "returned", 2, func(t *rapid.T) message.Handback {
 			return message.Handback{Task: taskID(t), Lease: lease(t), Reason: text(t), Missing: several(t, "missing", 2, file)}
 		}),
-		Updates: several(t, "updates", 2, rowUpdate), Cache: cacheReport(t),
+		Updates: several(t, "updates", 2, rowUpdate),
 		SEReads: several(t, "reads", 2, func(t *rapid.T) task.SERead {
 			return task.SERead{Owner: "siteB", Files: rapid.Uint64().Draw(t, "files"), Bytes: amount(t)}
 		}),
-		Draining: yes(t), Stopped: text(t), WantList: yes(t),
+		WantList: yes(t),
 		Retracts: several(t, "retracts", 2, func(t *rapid.T) message.RetractAnswer {
 			return message.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: yes(t)}
 		}),
 		Leaves: several(t, "leaves", 2, file),
-		Gone:   several(t, "gone", 2, file),
 		BadCopies: several(t, "bad", 2, func(t *rapid.T) task.LostFile {
 			return task.LostFile{LFN: lfn(t), Digest: digest(t), URL: text(t), Reason: text(t)}
 		}),

@@ -60,9 +60,9 @@ var limits = map[string]codec.Range{
 	"matcher.Pilot.Host":               codec.UpTo(maxName), "matcher.Pilot.Arch": codec.UpTo(maxName), "matcher.Pilot.OS": codec.UpTo(maxName),
 	"matcher.Pilot.Slots": codec.UpTo(1 << 20), "matcher.Pilot.Features": codec.UpTo(256), "matcher.Pilot.Features[]": codec.UpTo(256), "task.Walls.Up": codec.UpTo(256),
 
-	"message.State.InHand": codec.UpTo(maxTasks), "message.State.Outcomes": codec.UpTo(maxTasks), "message.State.Copies": codec.UpTo(10_000),
+	"message.State.InHand": codec.UpTo(maxTasks), "message.Status.Outcomes": codec.UpTo(maxTasks), "message.State.Copies": codec.UpTo(10_000),
 	"message.InHand.Number": codec.UpTo(1 << 30), "message.Report.Starts": codec.UpTo(maxTasks), "message.Report.Ended": codec.UpTo(maxTasks),
-	"message.Report.Outcomes": codec.UpTo(maxTasks), "message.Report.Returned": codec.UpTo(maxTasks), "message.Report.Retracts": codec.UpTo(maxTasks),
+	"message.Report.Returned": codec.UpTo(maxTasks), "message.Report.Retracts": codec.UpTo(maxTasks),
 	"message.Report.Updates": codec.UpTo(10_000), "message.Report.SEReads": codec.UpTo(10_000), "message.Handback.Missing": codec.UpTo(task.MaxInputs),
 	"message.Assign.Tasks": codec.UpTo(maxTasks), "message.Assignment.Number": codec.UpTo(1 << 30), "message.Assignment.Files": codec.UpTo(task.MaxInputs),
 	"message.Acks.Acks": codec.UpTo(maxTasks), "message.KeepCopy.Leases": codec.UpTo(10_000),

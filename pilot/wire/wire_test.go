@@ -95,10 +95,10 @@ func TestFormat(t *testing.T) {
 // A reason may quote what a payload printed.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	sent := message.Report{
-		Outcomes: []task.Outcome{{
+		Status: message.Status{Outcomes: []task.Outcome{{
 			Attempt: task.AttemptID{Task: "w-abcdefghij/t", Pilot: "p-abcdefgh"}, Reason: "said \xff\xfe", Delay: -1,
 			Stderr: []byte{0xff},
-		}},
+		}}},
 		Returned: []message.Handback{{Reason: "cut \xc3"}},
 	}
 	received, err := wire.Decode(wire.Encode(sent))
@@ -138,9 +138,9 @@ func TestDecodeRefuses(t *testing.T) {
 		},
 		"too many arguments": {listed(matcher.ListEntry{Task: &task.Task{Argv: make([]string, task.MaxArgv+1)}}), "Argv: "},
 		"an outcome of no task": {
-			message.Report{Outcomes: []task.Outcome{{Attempt: task.AttemptID{Task: "x", Pilot: "p-abcdefgh"}}}}, "not a task id",
+			message.Report{Status: message.Status{Outcomes: []task.Outcome{{Attempt: task.AttemptID{Task: "x", Pilot: "p-abcdefgh"}}}}}, "not a task id",
 		},
-		"an unknown failure": {message.Report{Outcomes: []task.Outcome{{Attempt: attempt, Failure: 99}}}, "Failure: 99 is not"},
+		"an unknown failure": {message.Report{Status: message.Status{Outcomes: []task.Outcome{{Attempt: attempt, Failure: 99}}}}, "Failure: 99 is not"},
 		"a verdict that is none": {
 			message.Acks{Acks: []task.Ack{{Attempt: attempt}}}, "no verdict",
 		},
@@ -149,7 +149,7 @@ func TestDecodeRefuses(t *testing.T) {
 			message.Assign{Tasks: []message.Assignment{{Task: task.Task{Inputs: []task.Input{{LFN: "a", Name: "a"}}}}}}, "0 files for 1 inputs",
 		},
 		"a negative number": {message.Assign{Tasks: []message.Assignment{{Number: -1}}}, "Number: -1 is not"},
-		"an absurd cache":   {message.Report{Cache: message.CacheReport{Used: -1 << 63}}, "Cache: Used: -9223372036854775808"},
+		"an absurd cache":   {message.Report{Status: message.Status{Cache: message.CacheReport{Used: -1 << 63}}}, "Cache: Used: -9223372036854775808"},
 		"ten million waits": {message.Report{Ended: make([]task.AttemptID, 50_001)}, "Ended: 50001 items, at most 50000"},
 	} {
 		t.Run(name, func(t *testing.T) {

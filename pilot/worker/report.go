@@ -44,11 +44,10 @@ func (w *Worker) state(bytes int, copies bool) *message.State {
 	outcomes := w.unjudged.pendingOutcomes()
 	n := message.SplitOutcomes(outcomes, bytes)
 	w.reports++
-	s := &message.State{
-		Number: w.reports, Pilot: w.self, Peer: w.peer, Draining: w.readiness.stopped != "", Stopped: w.readiness.told(),
-		Seen: w.mastership.seen, List: w.row.evaluator.Version(), Cache: w.cache,
+	s := &message.State{Pilot: w.self, Peer: w.peer, List: w.row.evaluator.Version(), Status: message.Status{
+		Number: w.reports, Seen: w.mastership.seen, Draining: w.readiness.stopped != "", Stopped: w.readiness.told(), Cache: w.cache,
 		Outcomes: outcomes[:n], Stored: w.unjudged.pendingStored(), Gone: inOrder(w.soles.gone, task.OutputID.Compare),
-	}
+	}}
 	for _, a := range w.attempts.which(all) {
 		s.InHand = append(s.InHand, message.InHand{
 			Attempt: a.id, Number: a.Number, Need: a.Task.Resources,

@@ -61,11 +61,12 @@ func TestSyncRoundTrip(t *testing.T) {
 		clauses := []task.ClauseCount{{Clause: "pilot.memory >= 5", Pilots: 3}}
 		sent := task.Sync{
 			Site: "siteA", Term: task.Term{Epoch: 3, Ballot: 1, Peer: "x"}, Pilot: "p-abcdefgh",
-			Leases:   []task.LeaseID{1, 2},
-			Capacity: task.Capacity{Pilots: 1, Slots: 2, FreeSlots: 3, Assigned: 4, Running: 5, Waiting: 6, CacheBytes: 7, CacheUsed: 8, Evictions: 9, Damaged: 10, Stopped: 3, StoppedSlots: 12, StoppedWhy: "load < 0.5"},
-			Nodes:    []task.NodeMark{{Name: "node", Failed: 5, Pauses: 1, Left: time.Second, Why: "exit code 1"}}, Judges: true,
-			Pauses:   []task.Pause{{Pilot: "p-abcdefgh", Why: "load < 0.5"}, {Pilot: "p-abcdefgi"}},
-			Outcomes: []task.Outcome{outcome(t)}, Starts: []task.Start{{Attempt: attempt(t), Number: 1, Started: moment(t, "s")}},
+			Leases:     []task.LeaseID{1, 2},
+			Capacity:   task.Capacity{Pilots: 1, Slots: 2, FreeSlots: 3, Assigned: 4, Running: 5, Waiting: 6, CacheBytes: 7, CacheUsed: 8, Evictions: 9, Damaged: 10, Stopped: 3, StoppedSlots: 12, StoppedWhy: "load < 0.5"},
+			Census:     task.Census{Joined: []task.PilotID{"p-abcdefgh"}, InHand: []task.AttemptID{attempt(t)}},
+			NodeHealth: task.NodeHealth{Nodes: []task.NodeMark{{Name: "node", Failed: 5, Pauses: 1, Left: time.Second, Why: "exit code 1"}}, Judges: true},
+			Pauses:     []task.Pause{{Pilot: "p-abcdefgh", Why: "load < 0.5"}, {Pilot: "p-abcdefgi"}},
+			Outcomes:   []task.Outcome{outcome(t)}, Starts: []task.Start{{Attempt: attempt(t), Number: 1, Started: moment(t, "s")}},
 			Returns:   []task.Returned{{Task: "w-abcdefghij/t", Generation: 1, Lease: 4, Reason: "r"}},
 			Stored:    []task.Stored{{LFN: "x", Attempt: attempt(t), URL: "u", Size: 4, Digest: digest(t)}},
 			Lost:      []task.LostFile{{LFN: "x", Digest: digest(t), URL: "file:///z", Pilot: "p-1", Reason: "y"}},

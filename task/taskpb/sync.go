@@ -30,18 +30,21 @@ func Sync(s task.Sync) *pb.SyncRequest {
 func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 	s := task.Sync{
 		Site: task.Site(in.GetSite()), Term: FromTerm(in.GetTerm()), Pilot: pilot,
-		Leases: each(in.GetLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
-		Tasks:  each(in.GetLeaseTasks(), func(n uint32) int { return int(n) }), InHand: each(in.GetInHand(), FromAttemptID),
+		Leases:   each(in.GetLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
+		Tasks:    each(in.GetLeaseTasks(), func(n uint32) int { return int(n) }),
 		Capacity: fromCapacity(in.GetCapacity()),
 		Starts:   FromStarts(in.GetStarts()), Returns: each(in.GetReturns(), fromReturned),
-		Departed: each(in.GetDeparted(), fromDeparture), Joined: each(in.GetJoined(), func(p string) task.PilotID { return task.PilotID(p) }), Refused: each(in.GetRefused(), fromRefusal),
+		Departed: each(in.GetDeparted(), fromDeparture), Refused: each(in.GetRefused(), fromRefusal),
 		Confirmed: each(in.GetConfirmed(), fromRevoked),
 		Report: task.SiteReport{
 			Seq: in.GetReportSeq(), SEReads: FromStorageReads(in.GetStorageReads()),
 			Replicas: task.ReplicaSum{Files: in.GetReplicas(), Bytes: task.Bytes(min(in.GetReplicaBytes(), math.MaxInt64))},
 		},
 		Hold: in.GetHold().AsDuration(), Pauses: each(in.GetPauses(), fromPause),
-		Nodes: each(in.GetNodes(), fromNodeMark), Judges: in.GetJudges(),
+		Census: task.Census{
+			Joined: each(in.GetJoined(), func(p string) task.PilotID { return task.PilotID(p) }), InHand: each(in.GetInHand(), FromAttemptID),
+		},
+		NodeHealth: task.NodeHealth{Nodes: each(in.GetNodes(), fromNodeMark), Judges: in.GetJudges()},
 	}
 	var err error
 	if s.Outcomes, err = FromOutcomes(in.GetOutcomes()); err != nil {
