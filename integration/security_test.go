@@ -104,7 +104,7 @@ func (g *grid) enlist(site string) (string, identity.MemberCertificate) {
 	reply, err := pb.NewPilotServiceClient(g.dial(access.Token)).Register(context.Background(), &pb.RegisterRequest{
 		Site: site, PublicKey: key.Public(), Proof: proof, Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, DataUrl: "https://127.0.0.1:1",
 		Host: "elsewhere", Resources: &pb.Resources{Cores: 1, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Slots: 1, Ends: timestamppb.New(time.Now().Add(time.Hour)),
-		OverlayProtocol: 3, // /pilotage/3/SITE
+		OverlayProtocol: 4, // /pilotage/4/SITE
 	})
 	if err != nil {
 		g.t.Fatal(err)
@@ -222,7 +222,7 @@ func overlayPort(g *grid, p *pilotProcess) {
 		t.Error("a stranger's connection is accepted")
 	}
 	for _, name := range []string{"kad", "location", "round", "membership"} {
-		if stream, err := stranger.NewStream(ctx, target.ID, protocol.ID("/pilotage/3/siteA/"+name)); err == nil {
+		if stream, err := stranger.NewStream(ctx, target.ID, protocol.ID("/pilotage/4/siteA/"+name)); err == nil {
 			t.Errorf("a stranger gets a stream of %s", name)
 			_ = stream.Reset()
 		}

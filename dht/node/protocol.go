@@ -26,7 +26,7 @@ func (c channel) String() string {
 
 // Protocol numbers what pilots of one site speak with each other: the queue keeps
 // those of different releases apart.
-const Protocol = 3
+const Protocol = 4
 
 func protocolPrefix(site task.Site) string { return fmt.Sprintf("/pilotage/%d/%s", Protocol, site) }
 
