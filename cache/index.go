@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -24,6 +25,9 @@ type IndexConfig struct {
 	HighWater float64
 	LowWater  float64
 	Policy    EvictionPolicy // nil: least recently used first
+	// InUse, if set, tells of a file that may be evicted whether somebody else uses
+	// it: where several pilots have one folder. Then it stays.
+	InUse func(task.FileKey) bool
 }
 
 // Index knows which files are in a cache and counts their bytes against its
@@ -37,10 +41,12 @@ type IndexConfig struct {
 type Index struct {
 	capacity, high, low task.Bytes
 	policy              EvictionPolicy
+	inUse               func(task.FileKey) bool
 	files               map[task.FileKey]*indexed
 	reservations        map[task.FileKey]task.Bytes
 
 	used, reserved, pinned, sole, evictable task.Bytes
+	elsewhere                               task.Bytes // of what is reserved: not by this index
 	evictions                               uint64
 }
 
@@ -76,6 +82,9 @@ func NewIndex(cfg IndexConfig) (*Index, error) {
 	if cfg.Capacity <= 0 {
 		return nil, fmt.Errorf("cache capacity is %s: give more than 0 bytes", cfg.Capacity)
 	}
+	if cfg.InUse == nil {
+		cfg.InUse = func(task.FileKey) bool { return false }
+	}
 	if !(cfg.LowWater > 0 && cfg.LowWater <= cfg.HighWater && cfg.HighWater <= 1) {
 		return nil, fmt.Errorf("cache water marks are %g (low) and %g (high): give 0 < low <= high <= 1", cfg.LowWater, cfg.HighWater)
 	}
@@ -83,7 +92,7 @@ func NewIndex(cfg IndexConfig) (*Index, error) {
 		capacity: cfg.Capacity,
 		high:     task.Bytes(float64(cfg.Capacity) * cfg.HighWater),
 		low:      task.Bytes(float64(cfg.Capacity) * cfg.LowWater),
-		policy:   cfg.Policy, files: map[task.FileKey]*indexed{}, reservations: map[task.FileKey]task.Bytes{},
+		policy:   cfg.Policy, inUse: cfg.InUse, files: map[task.FileKey]*indexed{}, reservations: map[task.FileKey]task.Bytes{},
 	}, nil
 }
 
@@ -132,6 +141,15 @@ func (x *Index) Cancel(key task.FileKey) {
 	x.reserved -= x.reservations[key]
 	delete(x.reservations, key)
 }
+
+// ReservedElsewhere notes how much others have reserved of the same capacity.
+func (x *Index) ReservedElsewhere(bytes task.Bytes) {
+	x.reserved += bytes - x.elsewhere
+	x.elsewhere = bytes
+}
+
+// ReservedHere is what is reserved by this index.
+func (x *Index) ReservedHere() task.Bytes { return x.reserved - x.elsewhere }
 
 // Commit turns the reservation of one key into a file of another (the same
 // unless the digest became known only now). Errors: ErrUnknown, ErrPresent for
@@ -188,7 +206,8 @@ func (x *Index) Shed() []task.FileKey {
 	if x.used+x.reserved <= x.capacity {
 		return nil
 	}
-	return x.evictTo(x.capacity)
+	evicted, _, _ := x.evictTo(x.capacity, math.MaxInt64)
+	return evicted
 }
 
 // Pin keeps a file from eviction until as many Unpin as Pin; it counts as a
@@ -211,6 +230,13 @@ func (x *Index) Unpin(key task.FileKey) error {
 	}
 	x.change(key, f, func() { f.pins-- })
 	return nil
+}
+
+// Used notes a use of a file; an unknown one is ignored.
+func (x *Index) Used(key task.FileKey) {
+	if f := x.files[key]; f != nil && f.evictable() {
+		x.policy.Use(key)
+	}
 }
 
 // MarkStored notes that a storage element has the file, so that it may be
@@ -243,10 +269,10 @@ func (x *Index) Remove(key task.FileKey) error {
 }
 
 // Evict forgets a file before its turn and tells whether it could: not one that
-// is pinned, a sole copy or unknown.
+// is pinned or in use, a sole copy or unknown.
 func (x *Index) Evict(key task.FileKey) bool {
 	f := x.files[key]
-	if f == nil || !f.evictable() {
+	if f == nil || !f.evictable() || x.inUse(key) {
 		return false
 	}
 	x.drop(key, f)
@@ -274,31 +300,55 @@ func (x *Index) Usage() IndexUsage {
 // makeRoom evicts so that need more bytes fit, or changes nothing.
 func (x *Index) makeRoom(need task.Bytes) ([]task.FileKey, error) {
 	taken := x.used + x.reserved
-	if need > x.capacity || taken-x.evictable > x.capacity-need {
-		return nil, &NoSpaceError{
-			Need: need, Free: x.capacity - taken, Reserved: x.reserved, Pinned: x.pinned,
-			Sole: x.used - x.evictable - x.pinned, Capacity: x.capacity,
-		}
-	}
-	if taken+need <= x.high {
+	var busy task.Bytes
+	fits := need <= x.capacity && taken-x.evictable <= x.capacity-need
+	if fits && taken+need <= x.high {
 		return nil, nil
 	}
-	return x.evictTo(x.low - need), nil
+	if fits {
+		var evicted []task.FileKey
+		if evicted, busy, fits = x.evictTo(x.low-need, x.capacity-need); fits {
+			return evicted, nil
+		}
+	}
+	return nil, &NoSpaceError{
+		Need: need, Free: x.capacity - taken, Reserved: x.reserved, Pinned: x.pinned + busy,
+		Sole: x.used - x.evictable - x.pinned, Capacity: x.capacity,
+	}
 }
 
-// evictTo evicts until at most limit bytes are taken or nothing is evictable.
-func (x *Index) evictTo(limit task.Bytes) []task.FileKey {
-	var evicted []task.FileKey
-	for x.used+x.reserved > limit {
+// evictTo evicts until at most limit bytes are taken or nothing is evictable. If
+// then more than most are taken, it changes nothing: busy are the bytes of files that
+// somebody else uses.
+func (x *Index) evictTo(limit, most task.Bytes) (evicted []task.FileKey, busy task.Bytes, fits bool) {
+	var order, spared []task.FileKey
+	taken := x.used + x.reserved
+	for taken > limit {
 		key, found := x.policy.Victim()
 		if !found {
 			break
 		}
+		x.policy.Remove(key)
+		order = append(order, key)
+		if size := x.files[key].size; x.inUse(key) {
+			spared = append(spared, key)
+			busy += size
+		} else {
+			evicted = append(evicted, key)
+			taken -= size
+		}
+	}
+	if fits = taken <= most; !fits {
+		spared, evicted = order, nil
+	}
+	for _, key := range evicted {
 		x.drop(key, x.files[key])
 		x.evictions++
-		evicted = append(evicted, key)
 	}
-	return evicted
+	for _, key := range spared {
+		x.policy.Use(key)
+	}
+	return evicted, busy, fits
 }
 
 func (x *Index) add(key task.FileKey, size task.Bytes, sole bool) {

@@ -327,3 +327,33 @@ func TestFileLargerThanCacheSaysSo(t *testing.T) {
 		t.Error("an absurd size was reserved")
 	}
 }
+
+// What somebody else uses stays, and nothing goes in vain for what does not fit beside it.
+func TestFilesInUseElsewhereStay(t *testing.T) {
+	inUse := map[task.FileKey]bool{"b": true}
+	x, err := NewIndex(IndexConfig{Capacity: 100, HighWater: 1, LowWater: 1, InUse: func(key task.FileKey) bool { return inUse[key] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []task.FileKey{"a", "b", "c"} {
+		if _, err := x.Insert(key, 20, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.ReservedElsewhere(30)
+	var noSpace *NoSpaceError
+	if evicted, err := x.Reserve("large", 60); !errors.As(err, &noSpace) || noSpace.Pinned != 20 || len(evicted) > 0 {
+		t.Errorf("60 beside 20 in use and 30 that others have reserved: %v, %v", evicted, err)
+	}
+	if x.Evict("b") {
+		t.Error("a file in use was evicted")
+	}
+	if evicted, err := x.Reserve("small", 40); err != nil || !slices.Equal(evicted, []task.FileKey{"a", "c"}) || x.ReservedHere() != 40 {
+		t.Errorf("evicted %v, %v, want what is not in use", evicted, err)
+	}
+	inUse["b"] = false
+	x.ReservedElsewhere(0)
+	if evicted, err := x.Reserve("more", 50); err != nil || !slices.Equal(evicted, []task.FileKey{"b"}) {
+		t.Errorf("evicted %v, %v, want what is no longer in use", evicted, err)
+	}
+}

@@ -19,13 +19,19 @@ import (
 
 // Config of a Cache.
 type Config struct {
-	Dir      string     // the pilot's folder; the cache lives in its subfolder "cache"
+	Dir string // the cache lives in its subfolder "cache"
+	// Shared tells that other pilots of this node have the same folder open.
+	Shared   bool
 	Capacity task.Bytes // of all files and reservations; see DefaultCapacity
 	// Evicted, if set, is told which keys the cache no longer has: evicted,
 	// dropped or damaged files under each key by which they were reachable. It
 	// is called without locks, possibly from several goroutines at once and
 	// after the same file came back: look it up before withdrawing it.
 	Evicted func(keys []task.FileKey)
+	// Came, if set, is told of files that another pilot has brought into a shared
+	// folder, Inherited of those that are this one's to keep now, as the pilot that
+	// kept them is gone. They are called as Evicted is.
+	Came, Inherited func(files []Entry)
 	// VerifyAge is how long content counts as whole after it was read and
 	// compared with its digest; 24 h when zero. Nothing counts after Open.
 	VerifyAge time.Duration
@@ -41,16 +47,17 @@ type Entry struct {
 	Names    []task.FileKey // "lfn:" keys by which it is reachable too
 	Exec     bool           // mode 0555, else 0444
 	// Outputs are what the file was made as and no storage element has yet; it
-	// stays while there are any.
-	Outputs []task.OutputID
+	// stays while there are any. Others are those that other pilots keep here.
+	Outputs, Others []task.OutputID
 }
 
 // Sole tells whether the file must not be evicted.
-func (e *Entry) Sole() bool { return len(e.Outputs) > 0 }
+func (e *Entry) Sole() bool { return len(e.Outputs)+len(e.Others) > 0 }
 
 // Usage is where the bytes of the cache are. A file that is pinned and a sole
 // copy counts in both.
 type Usage struct {
+	Sharers                                int // pilots that have the folder, this one with them
 	Capacity, Used, Reserved, Pinned, Sole task.Bytes
 	Files                                  int
 	Evictions                              uint64 // since Open
@@ -59,16 +66,18 @@ type Usage struct {
 
 // Cache is a folder of immutable files. Safe for concurrent use.
 type Cache struct {
-	dir     string // absolute, with the last element "cache"
-	evicted func([]task.FileKey)
-	age     time.Duration // Config.VerifyAge
-	log     *slog.Logger
-	lock    *os.File
-	boot    string
-	system  system
-	serial  atomic.Uint64 // of temporary names
+	dir    string // absolute, with the last element "cache"
+	config Config
+	age    time.Duration // Config.VerifyAge
+	log    *slog.Logger
+	lock   *os.File
+	boot   string
+	system system
+	serial atomic.Uint64 // of temporary names
+	shared *sharing      // nil where the folder is this cache's alone
 
-	mu     sync.Mutex // guards all below, and publication and removal on disk
+	// mu guards all below. Publication and removal on disk are between enter and leave.
+	mu     sync.Mutex
 	closed bool
 	index  *cache.Index
 	files  map[task.FileKey]*stored      // by digest key
@@ -86,6 +95,7 @@ type stored struct {
 	modified int64         // ns since 1970, as on disk
 	boot     string
 	synced   bool
+	keepers  []int // of Others: see sharing
 }
 
 // system are the two calls whose failure or interruption tests bring about.
@@ -139,8 +149,12 @@ func (c *Cache) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	u := c.index.Usage()
+	sharers := 1
+	if c.shared != nil {
+		sharers = c.shared.sharers
+	}
 	return Usage{
-		Capacity: u.Capacity, Used: u.Used, Reserved: u.Reserved, Pinned: u.Pinned, Sole: u.Sole,
+		Sharers: sharers, Capacity: u.Capacity, Used: u.Used, Reserved: u.Reserved, Pinned: u.Pinned, Sole: u.Sole,
 		Files: u.Files, Evictions: u.Evictions, Verified: c.verified, Damaged: c.damaged,
 	}
 }
@@ -148,8 +162,8 @@ func (c *Cache) Usage() Usage {
 // Keep has a file stay until LetGo is told of the same output. Errors:
 // ErrNotCached.
 func (c *Cache) Keep(key task.FileKey, output task.OutputID) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.enter()
+	defer c.leave()
 	f := c.find(key)
 	if f == nil {
 		return fmt.Errorf("keep %s: %w", key, ErrNotCached)
@@ -181,10 +195,10 @@ func (c *Cache) keep(f *stored, outputs ...task.OutputID) (changed bool) {
 // another pilot keeps it, or nobody wants it. The file may be evicted when it
 // is no other output. What is unknown is ignored: it left before.
 func (c *Cache) LetGo(key task.FileKey, output task.OutputID) {
-	c.mu.Lock()
+	c.enter()
 	f := c.find(key)
 	if f == nil || !slices.Contains(f.Outputs, output) {
-		c.mu.Unlock()
+		c.leave()
 		return
 	}
 	f.Outputs = slices.DeleteFunc(slices.Clone(f.Outputs), func(o task.OutputID) bool { return o == output })
@@ -195,21 +209,21 @@ func (c *Cache) LetGo(key task.FileKey, output task.OutputID) {
 	}
 	c.rewriteMetadata(f)
 	lost := c.forget(c.index.Shed())
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 }
 
 // Drop removes a file because it is damaged or withdrawn, pinned or not;
 // holders of pins keep what they have opened or linked. Errors: ErrNotCached.
 func (c *Cache) Drop(key task.FileKey) error {
-	c.mu.Lock()
+	c.enter()
 	f := c.find(key)
 	if f == nil {
-		c.mu.Unlock()
+		c.leave()
 		return fmt.Errorf("drop %s: %w", key, ErrNotCached)
 	}
 	lost := c.dropLocked(f)
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 	return nil
 }
@@ -217,14 +231,14 @@ func (c *Cache) Drop(key task.FileKey) error {
 // Evict removes a file before its turn and tells whether it could: what is
 // pinned, or an output that no storage element has, stays.
 func (c *Cache) Evict(key task.FileKey) bool {
-	c.mu.Lock()
+	c.enter()
 	f := c.find(key)
 	if f == nil || !c.index.Evict(f.Key) {
-		c.mu.Unlock()
+		c.leave()
 		return false
 	}
 	lost := c.forget([]task.FileKey{f.Key})
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 	return true
 }
@@ -238,6 +252,9 @@ func (c *Cache) Close() error {
 		return nil
 	}
 	c.closed = true
+	if c.shared != nil {
+		return errors.Join(c.shared.close(), c.lock.Close()) // those who stay tidy up
+	}
 	err := emptyFolder(filepath.Join(c.dir, tempFolder))
 	return errors.Join(err, c.lock.Close())
 }
@@ -251,7 +268,7 @@ func (c *Cache) find(key task.FileKey) *stored {
 
 func (f *stored) snapshot() Entry {
 	entry := f.Entry
-	entry.Names, entry.Outputs = slices.Clone(f.Names), slices.Clone(f.Outputs)
+	entry.Names, entry.Outputs, entry.Others = slices.Clone(f.Names), slices.Clone(f.Outputs), slices.Clone(f.Others)
 	return entry
 }
 
@@ -263,7 +280,11 @@ func contentPath(dir string, digest task.Digest) string {
 }
 
 func (c *Cache) tempPath() string {
-	return filepath.Join(c.dir, tempFolder, strconv.FormatUint(c.serial.Add(1), 10))
+	name := strconv.FormatUint(c.serial.Add(1), 10)
+	if c.shared != nil {
+		name = tempPrefix(c.shared.self) + name
+	}
+	return filepath.Join(c.dir, tempFolder, name)
 }
 
 // losses are files that the cache has forgotten: their content waits in the
@@ -281,12 +302,8 @@ func (c *Cache) forget(keys []task.FileKey) losses {
 	var lost losses
 	for _, key := range keys {
 		f := c.files[key]
-		delete(c.files, key)
-		lost.keys = append(lost.keys, key)
-		for _, name := range f.Names {
-			delete(c.names, name)
-			lost.keys = append(lost.keys, name)
-		}
+		c.note(fileChanged, f.Digest)
+		lost.keys = append(lost.keys, c.unlist(f)...)
 		content, leaving := c.contentPath(f.Digest), c.tempPath()
 		err := removeIfThere(content + metaSuffix)
 		if renameErr := os.Rename(content, leaving); renameErr == nil {
@@ -299,6 +316,15 @@ func (c *Cache) forget(keys []task.FileKey) losses {
 		}
 	}
 	return lost
+}
+
+// unlist takes a file out of memory and returns its keys.
+func (c *Cache) unlist(f *stored) []task.FileKey {
+	delete(c.files, f.Key)
+	for _, name := range f.Names {
+		delete(c.names, name)
+	}
+	return append([]task.FileKey{f.Key}, f.Names...)
 }
 
 // dropLocked removes one file from index and disk; finish what it returns.
@@ -316,8 +342,8 @@ func (c *Cache) finish(lost losses) {
 			c.log.Warn("cannot remove an evicted file", "path", path, "error", err)
 		}
 	}
-	if len(lost.keys) > 0 && c.evicted != nil {
-		c.evicted(lost.keys)
+	if len(lost.keys) > 0 && c.config.Evicted != nil {
+		c.config.Evicted(lost.keys)
 	}
 }
 
@@ -325,7 +351,8 @@ func (c *Cache) finish(lost losses) {
 // data: after a restart the old attributes hold, which are the cautious ones.
 func (c *Cache) rewriteMetadata(f *stored) {
 	temp := c.tempPath()
-	err := writeMetadata(temp, f.metadata())
+	c.note(fileChanged, f.Digest)
+	err := writeMetadata(temp, f.metadata(c.self()))
 	if err == nil {
 		err = os.Rename(temp, c.contentPath(f.Digest)+metaSuffix)
 	}
@@ -337,6 +364,7 @@ func (c *Cache) rewriteMetadata(f *stored) {
 // touchMetadata keeps the time of last use where recovery finds it. It is an
 // order for eviction only, so a failure is not worth a word.
 func (c *Cache) touchMetadata(f *stored) {
+	c.note(fileUsed, f.Digest)
 	_ = os.Chtimes(c.contentPath(f.Digest)+metaSuffix, time.Time{}, time.Now())
 }
 

@@ -123,6 +123,11 @@ func checkFolder(t testing.TB, c *Cache) {
 		}
 	}
 	want[filepath.Join(c.dir, lockFile)] = 0o600
+	if c.shared != nil {
+		for _, name := range []string{"turn", "users", "uses", "fetches", journalFile} {
+			want[filepath.Join(c.dir, name)] = 0o600
+		}
+	}
 	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

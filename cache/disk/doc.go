@@ -1,5 +1,6 @@
 // Package disk is the on-disk file cache of one pilot: a safe shell around
-// cache.Index that owns a folder.
+// cache.Index that owns a folder, or shares it with other pilots of the node
+// (shared.go).
 //
 // A file gets in through a Writer (reserve, write, verify, publish) or through
 // Adopt (a payload's output), becomes visible atomically and complete, and
@@ -11,10 +12,11 @@
 //
 // Layout below Config.Dir:
 //
-//	cache/lock           held by the process that owns the cache
+//	cache/lock           held by the process that owns the cache, or by all that share it
 //	cache/tmp/           unfinished and leaving files; emptied at Open
 //	cache/ab/<digest>    content, mode 0444 or 0555; ab are its first digits
 //	cache/ab/<digest>.json  metadata with its own checksum; exists only beside whole content
+//	cache/turn, users, uses, fetches, journal  in a shared folder: see shared.go
 //
 // The package starts no goroutine that outlives a call.
 package disk

@@ -19,7 +19,7 @@ var (
 	// published or aborted before.
 	ErrClosed = errors.New("closed")
 	// ErrInUse tells that another process owns the cache folder.
-	ErrInUse = errors.New("cache folder is in use by another process: give this pilot a folder of its own")
+	ErrInUse = errors.New("cache folder is in use by another process: give this pilot a folder of its own, or all pilots of the node --shared-cache")
 )
 
 // CorruptError tells that a cached file no longer is what was published: its

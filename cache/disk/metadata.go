@@ -54,6 +54,8 @@ type madeAs struct {
 	Lease      task.LeaseID `json:"lease"`
 	Pilot      task.PilotID `json:"pilot"`
 	Counter    uint64       `json:"counter"`
+	// By is who keeps it in a shared folder: see sharing.
+	By int `json:"by,omitempty"`
 }
 
 // encode appends the checksum of the text to the text.
@@ -98,26 +100,41 @@ func (m metadata) manifest() Manifest {
 	return Manifest{Size: m.Size, Chunk: m.Chunk, Chunks: m.Chunks}
 }
 
-func (m metadata) entry() Entry {
-	entry := Entry{
-		Key: task.KeyOf("", m.Digest), Size: m.Size, Digest: m.Digest, Manifest: m.manifest(), Names: m.Names, Exec: m.Exec,
+// stored is the file that the metadata tells of, to one of those who keep outputs.
+func (m metadata) stored(self int) *stored {
+	f := &stored{
+		Entry: Entry{
+			Key: task.KeyOf("", m.Digest), Size: m.Size, Digest: m.Digest, Manifest: m.manifest(), Names: m.Names, Exec: m.Exec,
+		},
+		modified: m.Modified, boot: m.Boot, synced: m.Synced, reading: make(chan struct{}, 1),
 	}
 	for _, o := range m.Outputs {
-		entry.Outputs = append(entry.Outputs, task.OutputID{
+		output := task.OutputID{
 			Attempt: task.AttemptID{Task: o.Task, Generation: o.Generation, Lease: o.Lease, Pilot: o.Pilot, Counter: o.Counter}, LFN: o.LFN,
-		})
+		}
+		if self == alone || o.By == self {
+			f.Outputs = append(f.Outputs, output)
+		} else {
+			f.Others, f.keepers = append(f.Others, output), append(f.keepers, o.By)
+		}
 	}
-	return entry
+	return f
 }
 
-func (f *stored) metadata() metadata {
+func (f *stored) metadata(self int) metadata {
 	m := metadata{
 		Version: metadataVersion, Digest: f.Digest, Size: f.Size, Chunk: f.Manifest.Chunk, Chunks: f.Manifest.Chunks,
 		Names: f.Names, Exec: f.Exec, Modified: f.modified, Boot: f.boot, Synced: f.synced,
 	}
-	for _, o := range f.Outputs {
+	add := func(o task.OutputID, by int) {
 		a := o.Attempt
-		m.Outputs = append(m.Outputs, madeAs{o.LFN, a.Task, a.Generation, a.Lease, a.Pilot, a.Counter})
+		m.Outputs = append(m.Outputs, madeAs{o.LFN, a.Task, a.Generation, a.Lease, a.Pilot, a.Counter, by})
+	}
+	for _, o := range f.Outputs {
+		add(o, self)
+	}
+	for i, o := range f.Others {
+		add(o, f.keepers[i])
 	}
 	return m
 }

@@ -14,7 +14,7 @@ import (
 func someMetadata() metadata {
 	return metadata{
 		Version: metadataVersion, Digest: task.Digest{1}, Size: 3, Chunk: 2, Chunks: []task.Digest{{2}, {3}},
-		Names: []task.FileKey{"lfn:vo:a b"}, Exec: true, Outputs: []madeAs{{"w-a:x", "w-a/t", 1, 2, "p-a", 3}}, Modified: 1 << 60, Boot: "b", Synced: true,
+		Names: []task.FileKey{"lfn:vo:a b"}, Exec: true, Outputs: []madeAs{{"w-a:x", "w-a/t", 1, 2, "p-a", 3, 4}}, Modified: 1 << 60, Boot: "b", Synced: true,
 	}
 }
 

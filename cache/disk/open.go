@@ -23,14 +23,11 @@ import (
 // what an earlier process left there, however it ended: half-written files and
 // those whose metadata is damaged or does not fit are removed, then the least
 // recently used until the capacity is respected. Evicted is not called for
-// them, as nobody was told of them yet. Errors: ErrInUse.
+// them, as nobody was told of them yet. A shared folder is recovered beside those who
+// use it. Errors: ErrInUse.
 func Open(cfg Config) (*Cache, error) { return openWith(cfg, realSystem()) }
 
 func openWith(cfg Config, calls system) (*Cache, error) {
-	index, err := cache.NewIndex(cache.IndexConfig{Capacity: cfg.Capacity})
-	if err != nil {
-		return nil, err
-	}
 	dir, err := filepath.Abs(filepath.Join(cfg.Dir, cacheFolder))
 	if err != nil {
 		return nil, fmt.Errorf("open cache: %w", err)
@@ -39,25 +36,47 @@ func openWith(cfg Config, calls system) (*Cache, error) {
 		cfg.Log = slog.Default()
 	}
 	c := &Cache{
-		dir: dir, evicted: cfg.Evicted, age: cmp.Or(cfg.VerifyAge, verifyAge), log: cfg.Log, boot: bootID(), system: calls, index: index,
+		dir: dir, config: cfg, age: cmp.Or(cfg.VerifyAge, verifyAge), log: cfg.Log, boot: bootID(), system: calls,
 		files: map[task.FileKey]*stored{}, names: map[task.FileKey]task.FileKey{},
+	}
+	if c.index, err = cache.NewIndex(cache.IndexConfig{Capacity: cfg.Capacity, InUse: c.usedElsewhere}); err != nil {
+		return nil, err
 	}
 	// 0700: payloads of other users have no business in here.
 	if err := os.MkdirAll(filepath.Join(dir, tempFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("open cache: make folder: %w", c.diskFull(err, 0))
 	}
-	if c.lock, err = lockFolder(dir); err != nil {
+	if c.lock, err = lockFolder(dir, cfg.Shared); err != nil {
 		return nil, fmt.Errorf("open cache %s: %w", dir, err)
 	}
-	if err := c.recover(); err != nil {
+	open := c.recover
+	if cfg.Shared {
+		open = c.share
+	}
+	if err := open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("recover cache %s: %w", dir, err), c.lock.Close())
 	}
 	return c, nil
 }
 
-// lockFolder makes a cache folder its caller's until the file is closed.
-func lockFolder(dir string) (*os.File, error) {
-	lock, err := filelock.Open(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, false)
+// Lock makes a folder its caller's until the file is closed, as a cache in it does.
+// Errors: ErrInUse.
+func Lock(dir string) (*os.File, error) {
+	dir = filepath.Join(dir, cacheFolder)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return lockFolder(dir, false)
+}
+
+// lockFolder makes a cache folder its caller's until the file is closed, or that of all
+// who share it.
+func lockFolder(dir string, shared bool) (lock *os.File, err error) {
+	if path := filepath.Join(dir, lockFile); shared {
+		lock, err = filelock.OpenShared(path, os.O_RDWR|os.O_CREATE)
+	} else {
+		lock, err = filelock.Open(path, os.O_RDWR|os.O_CREATE, false)
+	}
 	if errors.Is(err, filelock.ErrHeld) {
 		err = ErrInUse
 	}
@@ -96,8 +115,10 @@ type found struct {
 }
 
 func (c *Cache) recover() error {
-	if err := emptyFolder(filepath.Join(c.dir, tempFolder)); err != nil {
-		return err
+	if c.shared == nil {
+		if err := emptyFolder(filepath.Join(c.dir, tempFolder)); err != nil {
+			return err
+		}
 	}
 	folders, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -120,15 +141,20 @@ func (c *Cache) recover() error {
 		if err := c.index.Restore(one.file.Key, one.file.Size, one.file.Sole()); err != nil {
 			return err
 		}
-		c.files[one.file.Key] = one.file
-		for _, name := range one.file.Names {
-			c.names[name] = one.file.Key
-		}
+		c.list(one.file)
 	}
 	lost := c.forget(c.index.Shed())
 	lost.keys = nil
 	c.finish(lost)
 	return nil
+}
+
+// list takes a file into memory.
+func (c *Cache) list(f *stored) {
+	c.files[f.Key] = f
+	for _, name := range f.Names {
+		c.names[name] = f.Key
+	}
 }
 
 // recoverFolder returns the whole files of one subfolder and removes
@@ -148,6 +174,7 @@ func (c *Cache) recoverFolder(folder string) ([]found, error) {
 		file, used, err := c.recoverFile(filepath.Join(folder, digest))
 		if err != nil {
 			c.log.Warn("cached file is not usable and is removed", "path", filepath.Join(folder, digest), "reason", err)
+			c.noteAll()
 			continue
 		}
 		keep[digest], keep[entry.Name()] = true, true
@@ -165,7 +192,7 @@ func (c *Cache) recoverFolder(folder string) ([]found, error) {
 
 // recoverFile tells whether content and metadata of one file belong together.
 func (c *Cache) recoverFile(path string) (*stored, time.Time, error) {
-	f, used, err := readStored(c.dir, path)
+	f, used, err := readStored(c.dir, path, c.self())
 	if err != nil {
 		return nil, used, err
 	}
@@ -182,12 +209,12 @@ func (c *Cache) recoverFile(path string) (*stored, time.Time, error) {
 
 // readStored reads what the metadata says of the content at a path. On an error
 // beyond the metadata it returns the file as well.
-func readStored(dir, path string) (*stored, time.Time, error) {
+func readStored(dir, path string, self int) (*stored, time.Time, error) {
 	meta, used, err := readMetadata(path + metaSuffix)
 	if err != nil {
 		return nil, used, fmt.Errorf("metadata: %w", err)
 	}
-	f := &stored{Entry: meta.entry(), modified: meta.Modified, boot: meta.Boot, synced: meta.Synced, reading: make(chan struct{}, 1)}
+	f := meta.stored(self)
 	if contentPath(dir, meta.Digest) != path {
 		return f, used, fmt.Errorf("metadata is that of %s", meta.Digest)
 	}

@@ -25,11 +25,11 @@ type Pinned struct {
 // dropped. Whoever trusts the bytes calls Verify next. Errors: ErrNotCached,
 // *CorruptError, ErrClosed.
 func (c *Cache) Pin(key task.FileKey) (*Pinned, error) {
-	c.mu.Lock()
+	c.enter()
 	f := c.find(key)
 	if c.closed || f == nil {
 		closed := c.closed
-		c.mu.Unlock()
+		c.leave()
 		if closed {
 			return nil, fmt.Errorf("pin %s: cache %w", key, ErrClosed)
 		}
@@ -37,12 +37,12 @@ func (c *Cache) Pin(key task.FileKey) (*Pinned, error) {
 	}
 	if damage := c.damage(f); damage != nil {
 		lost := c.dropLocked(f)
-		c.mu.Unlock()
+		c.leave()
 		c.finish(lost)
 		return nil, fmt.Errorf("pin %s: %w", key, damage)
 	}
 	pinned := c.pinLocked(f)
-	c.mu.Unlock()
+	c.leave()
 	return pinned, nil
 }
 
@@ -51,6 +51,7 @@ func (c *Cache) pinLocked(f *stored) *Pinned {
 		c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
 	}
 	c.touchMetadata(f)
+	c.use(f.Digest)
 	return &Pinned{Entry: f.snapshot(), Path: c.contentPath(f.Digest), cache: c, file: f}
 }
 
@@ -76,12 +77,15 @@ func (p *Pinned) Release() {
 	c := p.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A dropped file may have come back under the same key, with pins of its own.
-	if p.released || c.files[p.Key] != p.file {
-		p.released = true
+	if p.released {
 		return
 	}
 	p.released = true
+	c.endUse(p.Digest)
+	// A dropped file may have come back under the same key, with pins of its own.
+	if c.files[p.Key] != p.file {
+		return
+	}
 	if err := c.index.Unpin(p.Key); err != nil {
 		c.log.Error("cache index and files disagree", "file", p.Key, "error", err)
 	}
@@ -116,18 +120,18 @@ func (p *Pinned) Open() (*os.File, error) {
 // *CorruptError returned; ErrNotCached when it was dropped before.
 func (p *Pinned) Check() error {
 	c := p.cache
-	c.mu.Lock()
+	c.enter()
 	if c.files[p.Key] != p.file {
-		c.mu.Unlock()
+		c.leave()
 		return fmt.Errorf("check %s: %w", p.Key, ErrNotCached)
 	}
 	damage := c.damage(p.file)
 	if damage == nil {
-		c.mu.Unlock()
+		c.leave()
 		return nil
 	}
 	lost := c.dropLocked(p.file)
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 	return damage
 }

@@ -100,7 +100,7 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 	meta := c.tempPath()
 	defer func() { _ = removeIfThere(meta) }() // gone after success; else Open empties the folder
 	folder := filepath.Dir(c.contentPath(f.Digest))
-	err := writeMetadata(meta, f.metadata())
+	err := writeMetadata(meta, f.metadata(c.self()))
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)
 	}
@@ -108,7 +108,7 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 		return Entry{}, nil, c.diskFull(err, f.Size)
 	}
 
-	c.mu.Lock()
+	c.enter()
 	present, lost, err := c.placeLocked(path, meta, f, how)
 	var entry Entry
 	var pinned *Pinned
@@ -118,7 +118,7 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 			pinned = c.pinLocked(present)
 		}
 	}
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 	if err != nil {
 		return Entry{}, nil, c.diskFull(err, f.Size)
@@ -147,7 +147,7 @@ func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored,
 			c.merge(present, f)
 			return present, lost, nil
 		}
-		if err := f.inherit(present, path, meta); err != nil {
+		if err := f.inherit(present, path, meta, c.self()); err != nil {
 			return nil, lost, err
 		}
 		replaced = c.dropLocked(present)
@@ -170,16 +170,13 @@ func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored,
 		lost.keys = append(lost.keys, replaced.keys...)
 		return nil, lost, err
 	}
-	c.files[f.Key] = f
-	for _, name := range f.Names {
-		c.names[name] = f.Key
-	}
+	c.list(f)
 	return f, lost, nil
 }
 
 // inherit gives a file at a path what the file has been known as whose place it
 // takes: that one may have rotted, what it stands for is wanted all the same.
-func (f *stored) inherit(present *stored, path, meta string) error {
+func (f *stored) inherit(present *stored, path, meta string, self int) error {
 	for _, name := range present.Names {
 		if !slices.Contains(f.Names, name) {
 			f.Names = append(f.Names, name)
@@ -190,6 +187,7 @@ func (f *stored) inherit(present *stored, path, meta string) error {
 			f.Outputs = append(slices.Clone(f.Outputs), output)
 		}
 	}
+	f.Others, f.keepers = present.Others, present.keepers
 	if present.Exec && !f.Exec {
 		if err := os.Chmod(path, modeOf(true)); err != nil {
 			return err
@@ -202,13 +200,14 @@ func (f *stored) inherit(present *stored, path, meta string) error {
 		}
 		f.synced = true
 	}
-	return writeMetadata(meta, f.metadata())
+	return writeMetadata(meta, f.metadata(self))
 }
 
 // moveIn renames content first and metadata second: content without metadata
 // is removed by recovery, metadata without content cannot occur.
 func (c *Cache) moveIn(path, meta string, f *stored, info os.FileInfo) error {
 	target := c.contentPath(f.Digest)
+	c.note(fileChanged, f.Digest)
 	if err := c.system.rename(path, target); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package disk
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -26,7 +27,10 @@ const (
 // crashChild publishes files and, at its moment, says "now" and waits for the
 // kill that the parent sends.
 func crashChild() int {
-	moment := os.Getenv(childMoment)
+	moment, shared := strings.CutPrefix(os.Getenv(childMoment), "shared ")
+	if moment == "crowd" {
+		return crowdChild()
+	}
 	published := 0
 	wait := func() {
 		fmt.Println("now")
@@ -40,7 +44,7 @@ func crashChild() int {
 		}
 		return os.Rename(from, to)
 	}
-	c, err := openWith(Config{Dir: os.Getenv(childFolder), Capacity: task.MiB}, calls)
+	c, err := openWith(Config{Dir: os.Getenv(childFolder), Shared: shared, Capacity: task.MiB}, calls)
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -48,6 +52,7 @@ func crashChild() int {
 	for i := range 2 * crashAfter {
 		published = i
 		data := bytes.Repeat([]byte{byte(i)}, crashSize)
+		release := c.Alone(context.Background(), keyOf(data))
 		w, err := c.Create(keyOf(data), crashSize)
 		if err == nil {
 			_, err = w.WriteAt(data[:crashSize/2], 0)
@@ -65,6 +70,7 @@ func crashChild() int {
 			fmt.Println(err)
 			return 1
 		}
+		release()
 		fmt.Println("published", i)
 	}
 	return 0
@@ -76,44 +82,12 @@ func TestRecoveryAfterKill(t *testing.T) {
 	for _, moment := range []string{"half written", "before content", "before metadata"} {
 		t.Run(moment, func(t *testing.T) {
 			dir := t.TempDir()
-			child := exec.Command(os.Args[0])
-			child.Env = append(os.Environ(), childFolder+"="+dir, childMoment+"="+moment)
-			if _, err := child.StdinPipe(); err != nil {
-				t.Fatal(err)
-			}
-			stdout, err := child.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := child.Start(); err != nil {
-				t.Fatal(err)
-			}
-			published := map[int]bool{}
-			hit := false
-			for lines := bufio.NewScanner(stdout); lines.Scan(); {
-				if number, found := strings.CutPrefix(lines.Text(), "published "); found {
-					i, err := strconv.Atoi(number)
-					if err != nil {
-						t.Fatal(err)
-					}
-					published[i] = true
-					continue
-				}
-				if hit = lines.Text() == "now"; !hit {
-					t.Errorf("child: %s", lines.Text())
-				}
-				if err := child.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := child.Wait(); err == nil || !hit || len(published) != crashAfter {
-				t.Fatalf("killed at its moment: %t, after %d files; %v", hit, len(published), err)
-			}
+			published := runCrashChild(t, dir, moment, func() {})
 			c := openCache(t, Config{Dir: dir})
 			for i := range 2 * crashAfter {
 				entry, found := c.Lookup(keyOf(bytes.Repeat([]byte{byte(i)}, crashSize)))
-				if found != published[i] {
-					t.Errorf("file %d: published %t, recovered %t (%+v)", i, published[i], found, entry)
+				if found != (i < published) {
+					t.Errorf("file %d: %d were published, recovered %t (%+v)", i, published, found, entry)
 				}
 			}
 			checkFolder(t, c)
@@ -121,6 +95,45 @@ func TestRecoveryAfterKill(t *testing.T) {
 			checkFolder(t, c)
 		})
 	}
+}
+
+// runCrashChild has a process publish files until its moment, does something meanwhile,
+// and kills it. It returns how many files were published.
+func runCrashChild(t *testing.T, dir, moment string, meanwhile func()) (published int) {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childFolder+"="+dir, childMoment+"="+moment)
+	if _, err := child.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hit := false
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if number, found := strings.CutPrefix(lines.Text(), "published "); found {
+			if number != strconv.Itoa(published) {
+				t.Errorf("file %s was published after %d", number, published)
+			}
+			published++
+			continue
+		}
+		if hit = lines.Text() == "now"; !hit {
+			t.Errorf("child: %s", lines.Text())
+		}
+		meanwhile()
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := child.Wait(); err == nil || !hit || published != crashAfter {
+		t.Fatalf("killed at its moment: %t, after %d files; %v", hit, published, err)
+	}
+	return published
 }
 
 // TestRecoveryDiscards lists what must not survive a restart.
@@ -146,7 +159,7 @@ func TestRecoveryDiscards(t *testing.T) {
 			flipByte(t, content)
 			f := c.files[keyOf(someBytes(1, 1000))]
 			f.boot = "an earlier boot"
-			return writeMetadata(content+metaSuffix, f.metadata())
+			return writeMetadata(content+metaSuffix, f.metadata(alone))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

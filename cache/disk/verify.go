@@ -129,16 +129,16 @@ func (c *Cache) verify(ctx context.Context, f *stored, through func(context.Cont
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c.mu.Lock()
+	c.enter()
 	if c.files[f.Key] != f {
-		c.mu.Unlock()
+		c.leave()
 		return fmt.Errorf("verify %s: %w", f.Key, ErrNotCached)
 	}
 	c.verified++
 	damage := c.damage(f)
 	if damage == nil && err == nil {
 		f.seen = time.Now()
-		c.mu.Unlock()
+		c.leave()
 		return nil
 	}
 	if damage == nil {
@@ -146,7 +146,7 @@ func (c *Cache) verify(ctx context.Context, f *stored, through func(context.Cont
 	}
 	c.damaged++
 	lost := c.dropLocked(f)
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 	return damage
 }
@@ -157,7 +157,7 @@ func (c *Cache) verify(ctx context.Context, f *stored, through func(context.Cont
 func (c *Cache) Scrub(ctx context.Context, rate task.Bytes) error {
 	for ctx.Err() == nil {
 		f := c.stalest()
-		if f == nil {
+		if f == nil || !c.scrubs() {
 			wait(ctx, scrubPause)
 			continue
 		}
@@ -239,7 +239,7 @@ func Examine(ctx context.Context, dir string) ([]Examined, error) {
 	if _, err := os.Stat(filepath.Join(dir, tempFolder)); err != nil {
 		return nil, fmt.Errorf("examine cache: %w", err)
 	}
-	lock, err := lockFolder(dir)
+	lock, err := lockFolder(dir, false)
 	if err != nil {
 		return nil, fmt.Errorf("examine cache %s: %w", dir, err)
 	}
@@ -252,7 +252,7 @@ func Examine(ctx context.Context, dir string) ([]Examined, error) {
 	for _, path := range paths {
 		path = strings.TrimSuffix(path, metaSuffix)
 		one := Examined{Path: path}
-		f, _, err := readStored(dir, path)
+		f, _, err := readStored(dir, path, alone)
 		if f != nil {
 			one.Size, one.Outputs = f.Size, len(f.Outputs)
 		}

@@ -66,18 +66,18 @@ func (c *Cache) Create(key task.FileKey, size task.Bytes) (*Writer, error) {
 }
 
 func (c *Cache) create(key task.FileKey, size task.Bytes) (*Writer, error) {
-	c.mu.Lock()
+	c.enter()
 	if c.closed {
-		c.mu.Unlock()
+		c.leave()
 		return nil, fmt.Errorf("create %s: cache %w", key, ErrClosed)
 	}
 	if c.find(key) != nil {
-		c.mu.Unlock()
+		c.leave()
 		return nil, fmt.Errorf("create %s: %w", key, ErrExists)
 	}
 	evicted, err := c.index.Reserve(key, max(size, 0))
 	lost := c.forget(evicted)
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 	if errors.Is(err, cache.ErrReserved) {
 		err = fmt.Errorf("%w: %w", ErrExists, err)
@@ -164,10 +164,10 @@ func (w *Writer) growTo(total task.Bytes) error {
 }
 
 func (c *Cache) grow(key task.FileKey, by task.Bytes) error {
-	c.mu.Lock()
+	c.enter()
 	evicted, err := c.index.Grow(key, by)
 	lost := c.forget(evicted)
-	c.mu.Unlock()
+	c.leave()
 	c.finish(lost)
 	return err
 }
@@ -196,8 +196,8 @@ func (w *Writer) discard() {
 	if err := removeIfThere(w.path); err != nil {
 		w.cache.log.Warn("cannot remove an unfinished file", "path", w.path, "error", err)
 	}
-	w.cache.mu.Lock()
-	defer w.cache.mu.Unlock()
+	w.cache.enter()
+	defer w.cache.leave()
 	w.cache.index.Cancel(w.key)
 }
 

@@ -143,6 +143,7 @@ func member(t testing.TB, authority *identity.Authority, name task.Site, n int) 
 type options struct {
 	badCopy  func(task.LostFile)
 	folder   string // of an earlier pilot's cache; "" is a new one
+	shared   bool   // the folder is that of several pilots
 	capacity task.Bytes
 	limits   cache.PlannerConfig
 	server   peer.ServerConfig
@@ -158,7 +159,7 @@ func (s *site) join(o options) *pilot {
 		o.capacity = task.GiB
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	files, err := disk.Open(disk.Config{Dir: cmp.Or(o.folder, s.t.TempDir()), Capacity: o.capacity, Log: quiet})
+	files, err := disk.Open(disk.Config{Dir: cmp.Or(o.folder, s.t.TempDir()), Shared: o.shared, Capacity: o.capacity, Log: quiet})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -58,7 +58,11 @@ func (f *Fetcher) transfer(key task.FileKey, id uint64, run func(*job) cache.Tra
 	j := f.job(key)
 	j.running = true
 	f.spawn(func() func() {
+		stop := f.keepShowing(id)
+		release := f.config.Cache.Alone(j.ctx, key)
+		stop()
 		done := run(j)
+		release()
 		done.Transfer = id
 		if j.ctx.Err() == nil {
 			f.report(key, done)

@@ -66,7 +66,7 @@ func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone
 	}
 	err := readErr
 	if err == nil {
-		stop := r.keepShowing()
+		stop := f.keepShowing(r.Transfer)
 		err = f.publish(j, a.File, nil)
 		stop()
 	}
@@ -187,16 +187,16 @@ func (r *seRead) wrongSize(got task.Bytes) error {
 	return &disk.MismatchError{Key: r.File.Key(), What: "size", Want: fmt.Sprint(int64(r.File.Size)), Got: fmt.Sprint(int64(got))}
 }
 
-// keepShowing shows progress until stopped: publishing reads a large file once
-// more, and the grant must last until others can be pointed here.
-func (r *seRead) keepShowing() (stop func()) {
+// keepShowing shows progress of a transfer until stopped: publishing reads a large file
+// once more, and the grant must last until others can be pointed here.
+func (f *Fetcher) keepShowing(transfer uint64) (stop func()) {
 	ticker, ended := time.NewTicker(progressEvery), make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
 			select {
 			case <-ticker.C:
-				r.fetcher.tell(cache.Progress{Transfer: r.Transfer})
+				f.tell(cache.Progress{Transfer: transfer})
 			case <-ended:
 				return
 			}

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
 // Exit codes; scripts rely on them.
@@ -70,6 +73,8 @@ func exitCode(ctx context.Context, err error) int {
 		return withCode.code
 	case errors.As(err, &expired):
 		return exitRefused
+	case errors.Is(err, disk.ErrInUse), errors.Is(err, server.ErrInUse), errors.Is(err, syscall.EADDRINUSE):
+		return exitConflict
 	}
 	switch refusal(err) {
 	case taskpb.ReasonDiskFull, taskpb.ReasonBusy:

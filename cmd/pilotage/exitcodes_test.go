@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,22 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
+
+// portInUse is the error of who listens where somebody does.
+func portInUse(t *testing.T) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	_, err = net.Listen("tcp", listener.Addr().String())
+	return fmt.Errorf("listen: %w", err)
+}
 
 // The table that scripts rely on.
 func TestExitCodes(t *testing.T) {
@@ -43,6 +57,9 @@ func TestExitCodes(t *testing.T) {
 		{"deadline", refusal(codes.DeadlineExceeded), 7},
 		{"conflict", refusal(codes.Aborted), 8},
 		{"exists", refusal(codes.AlreadyExists), 8},
+		{"a pilot's folder in use", fmt.Errorf("open: %w", disk.ErrInUse), 8},
+		{"a queue's folder in use", fmt.Errorf("open: %w", server.ErrInUse), 8},
+		{"a port in use", portInUse(t), 8},
 		{"stale", refusal(codes.FailedPrecondition), 8},
 		{"coded beats its cause", coded(exitConflict, "no: %w", refusal(codes.NotFound)), 8},
 		{"wrapped code", fmt.Errorf("submit: %w", usage(errors.New("x"))), 2},

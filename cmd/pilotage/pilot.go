@@ -41,12 +41,13 @@ faults.
 Exit codes: 0 after an orderly end, also on SIGTERM; 1 when this node failed
 the self-check, with and without --check, or something broke; 2 for flags or an
 access file that are no good; 3 when the queue cannot be reached; 4 when it
-refuses the access.`,
+refuses the access; 8 when another pilot uses the folder or a journal is there.`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPilot(c, f) },
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.config.Folder, "cache", "", "pilot folder (default under $SLURM_TMPDIR, $TMPDIR or the system temporary folder)")
+	flags.StringVar(&f.config.SharedCache, "shared-cache", "", "folder whose cache this pilot has together with all others of its account and node that name it (default: a cache of its own in the pilot folder)")
 	flags.Var(sizeFlag{&f.config.Capacity}, "cache-size", "bytes in the cache, e.g. 50GiB (default 20GiB, at most 80 % of its share of the free disk)")
 	flags.IntVar(&f.config.Slots, "slots", 0, "payloads at once (default $SLURM_CPUS_ON_NODE, else the CPUs)")
 	flags.IntVar(&f.config.Resources.Cores, "cores", 0, "cores for payloads in all (default: slots)")

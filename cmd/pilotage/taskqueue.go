@@ -35,7 +35,8 @@ each site that is added.
 
 With --verify it does not start: it reads the whole database of a queue that does
 not run, compares it with its checksums, and says what is damaged. Exit codes: 0
-all is as it was written, 6 it is damaged, 5 there is no database.`,
+all is as it was written, 6 it is damaged, 5 there is no database, 8 a queue runs
+on the folder, or its port is in use.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := a.logger(slog.LevelInfo)
 			if err != nil {

@@ -26,12 +26,31 @@ func Open(path string, flags int, wait bool) (*os.File, error) {
 	return file, nil
 }
 
+// OpenShared is Open for one of many that hold the lock together. The error is ErrHeld
+// where somebody holds it alone, and the other way about.
+func OpenShared(path string, flags int) (*os.File, error) {
+	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(file, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
 // Lock locks a file that is open.
 func Lock(file *os.File, wait bool) error {
-	how := unix.LOCK_EX
-	if !wait {
-		how |= unix.LOCK_NB
+	if wait {
+		return flock(file, unix.LOCK_EX)
 	}
+	return flock(file, unix.LOCK_EX|unix.LOCK_NB)
+}
+
+// Unlock gives the lock of an open file back.
+func Unlock(file *os.File) error { return flock(file, unix.LOCK_UN) }
+
+func flock(file *os.File, how int) error {
 	for {
 		switch err := unix.Flock(int(file.Fd()), how); {
 		case err == nil:
@@ -41,6 +60,48 @@ func Lock(file *os.File, wait bool) error {
 			return ErrHeld
 		default:
 			return fmt.Errorf("lock %s: %w", file.Name(), err)
+		}
+	}
+}
+
+// Bytes of a file can be locked one by one, whether the file has them or not. These
+// locks belong to the open file, not to the process, and have nothing to do with the
+// file's own.
+
+// LockByte locks one byte until UnlockByte, or until the file is closed: alone, or
+// together with others that do so. Errors: ErrHeld.
+func LockByte(file *os.File, at int64, together bool) error {
+	kind := int16(unix.F_WRLCK)
+	if together {
+		kind = unix.F_RDLCK
+	}
+	err := byteLock(file, unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: at, Len: 1})
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return ErrHeld
+	}
+	return err
+}
+
+// UnlockByte gives the lock of a byte back.
+func UnlockByte(file *os.File, at int64) error {
+	return byteLock(file, unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK, Start: at, Len: 1})
+}
+
+// ByteHeld tells whether another open file has a byte locked, in either way.
+func ByteHeld(file *os.File, at int64) (bool, error) {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
+	err := byteLock(file, unix.F_OFD_GETLK, &lock)
+	return lock.Type != unix.F_UNLCK, err
+}
+
+func byteLock(file *os.File, command int, lock *unix.Flock_t) error {
+	for {
+		err := unix.FcntlFlock(file.Fd(), command, lock)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("lock a byte of %s: %w", file.Name(), err)
 		}
 	}
 }

@@ -213,7 +213,7 @@ func (a *Agent) occupy(m Membership) error {
 	r.files = &files{shell: a.shell, network: a.network, aliases: newAliases(), worker: r.workerEvents, changed: r.cacheChanged}
 	equipment, err := a.ground.Occupy(Occupant{
 		Site: a.self.Site, Pilot: m.Pilot, Peer: self.Peer, Own: r.own, Verifier: a.verifier,
-		Cached: r.files.cached, Evicted: r.files.evicted, BadCopy: r.files.badCopy, Locator: a.network, Homes: a.network.homes,
+		Cached: r.files.cached, Evicted: r.files.evicted, Brought: r.files.announce, BadCopy: r.files.badCopy, Locator: a.network, Homes: a.network.homes,
 		Settings: a.settings.get, Skew: time.Since(m.QueueTime), Ports: a.reach.checkPorts, Log: a.log,
 	})
 	if err != nil {

@@ -43,6 +43,9 @@ type Config struct {
 type NodeConfig struct {
 	// Folder holds cache, work and logs.
 	Folder string
+	// SharedCache is a folder whose cache this pilot has together with others of the
+	// node; empty is none.
+	SharedCache string
 	// Capacity of the cache; 0 is the default of package disk.
 	Capacity task.Bytes
 	// Slots is how many payloads run at once.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/internal/filelock"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -23,6 +24,10 @@ type diskClaim struct {
 	Bytes  task.Bytes
 	// Folder is the pilot's, or the one in which it makes its own.
 	Folder string
+	// Pool is the folder of a cache that pilots share, and PoolBytes what they have
+	// claimed for it together, beside Bytes.
+	Pool      string
+	PoolBytes task.Bytes
 }
 
 // crumbs is the least that a share of the disk is worth.
@@ -31,10 +36,11 @@ const crumbs = task.GiB
 // claimDisk gives decide the disk that a pilot may declare, and keeps what decide
 // declares as a claim until the returned file is closed. Pilots of one account on one
 // node share each disk by their cores: what others have claimed is theirs, used or not.
-// Where they leave less than a GiB, it is half of what is free, and shared tells so.
-func claimDisk(claims, folder string, cores int, decide func(share task.Bytes, shared bool) (task.Bytes, error)) (*os.File, error) {
+// Where they leave less than a GiB, it is half of what is free, and shared tells so. A
+// shared cache is claimed once: the first pilot that does not say its size has decided.
+func claimDisk(claims string, claim diskClaim, decide decideDisk) (*os.File, error) {
 	for range 3 {
-		file, err := claimInTurn(claims, folder, cores, decide)
+		file, err := claimInTurn(claims, claim, decide)
 		if !errors.Is(err, fs.ErrNotExist) { // else the last pilot here has just removed the folder
 			return file, err
 		}
@@ -42,8 +48,12 @@ func claimDisk(claims, folder string, cores int, decide func(share task.Bytes, s
 	return nil, fmt.Errorf("claim disk: the folder %s goes again and again", claims)
 }
 
+// decideDisk declares what a pilot wants of its share of a disk, which a shared cache,
+// pool, is no part of.
+type decideDisk func(share task.Bytes, shared bool, pool task.Bytes) (task.Bytes, error)
+
 // claimInTurn claims while no other pilot of the node does.
-func claimInTurn(claims, folder string, cores int, decide func(share task.Bytes, shared bool) (task.Bytes, error)) (*os.File, error) {
+func claimInTurn(claims string, claim diskClaim, decide decideDisk) (*os.File, error) {
 	if err := ownFolder(claims); err != nil {
 		return nil, err
 	}
@@ -53,36 +63,66 @@ func claimInTurn(claims, folder string, cores int, decide func(share task.Bytes,
 	}
 	defer func() { _ = turn.Close() }()
 	var place syscall.Stat_t
-	if err := syscall.Stat(folder, &place); err != nil {
-		return nil, fmt.Errorf("the disk of %s: %w", folder, err)
+	if err := syscall.Stat(claim.Folder, &place); err != nil {
+		return nil, fmt.Errorf("the disk of %s: %w", claim.Folder, err)
 	}
-	free, err := freeDisk(folder)
+	free, err := freeDisk(claim.Folder)
 	if err != nil {
 		return nil, err
 	}
 	left, coresLeft := free, nodeCPUs()
+	pools := map[string]task.Bytes{"": 0}
 	for _, other := range liveClaims(claims) {
-		if other.Device == place.Dev {
-			left -= other.Bytes
-			coresLeft -= other.Cores
+		if other.Device != place.Dev {
+			continue
+		}
+		left -= other.Bytes
+		coresLeft -= other.Cores
+		if _, counted := pools[other.Pool]; !counted {
+			left -= other.PoolBytes
+			pools[other.Pool] = other.PoolBytes
 		}
 	}
-	share := task.Bytes(float64(max(0, left)) * float64(cores) / float64(max(cores, coresLeft)))
-	shared := share < crumbs && free >= 2*crumbs
-	if shared {
-		share = free / 2
-	}
-	declared, err := decide(share, shared)
-	if err != nil {
+	if claim.PoolBytes, err = poolBytes(claim, pools, atLeast(left, free)); err != nil {
 		return nil, err
 	}
-	return keepClaim(claims, diskClaim{Device: place.Dev, Cores: cores, Bytes: declared, Folder: folder})
+	if _, counted := pools[claim.Pool]; !counted {
+		left -= claim.PoolBytes
+	}
+	share := task.Bytes(float64(max(0, left)) * float64(claim.Cores) / float64(max(claim.Cores, coresLeft)))
+	shared := share < crumbs && free >= 2*crumbs
+	share = atLeast(share, free)
+	if claim.Bytes, err = decide(share, shared, claim.PoolBytes); err != nil {
+		return nil, err
+	}
+	claim.Device = place.Dev
+	return keepClaim(claims, claim)
+}
+
+// atLeast is half of what is free where others have left less than crumbs of it.
+func atLeast(share, free task.Bytes) task.Bytes {
+	if share < crumbs && free >= 2*crumbs {
+		return free / 2
+	}
+	return max(0, share)
+}
+
+// poolBytes is the size of a shared cache: what was said, what others have claimed, or
+// the default.
+func poolBytes(claim diskClaim, pools map[string]task.Bytes, left task.Bytes) (task.Bytes, error) {
+	if claim.Pool == "" || claim.PoolBytes > 0 {
+		return claim.PoolBytes, nil
+	}
+	if claimed, found := pools[claim.Pool]; found {
+		return claimed, nil
+	}
+	return disk.DefaultCapacity(claim.Pool, left)
 }
 
 func keepClaim(claims string, claim diskClaim) (*os.File, error) {
 	text, err := json.Marshal(claim)
 	if err != nil {
-		panic(err) // of three numbers
+		panic(err) // of numbers and texts
 	}
 	file, err := os.CreateTemp(claims, "claim-")
 	if err != nil {

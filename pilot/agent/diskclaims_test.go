@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -19,7 +20,7 @@ func TestPilotsOfANodeShareItsDisk(t *testing.T) {
 	}
 	claim := func(cores int) (share task.Bytes, shared bool, file *os.File) {
 		t.Helper()
-		file, err := claimDisk(claims, folder, cores, func(bytes task.Bytes, little bool) (task.Bytes, error) {
+		file, err := claimDisk(claims, diskClaim{Cores: cores, Folder: folder}, func(bytes task.Bytes, little bool, _ task.Bytes) (task.Bytes, error) {
 			share, shared = bytes, little
 			return bytes, nil
 		})
@@ -54,5 +55,38 @@ func TestPilotsOfANodeShareItsDisk(t *testing.T) {
 	}
 	if _, err := os.Stat(killed.Name()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its claim is left: %v", err)
+	}
+}
+
+// A shared cache is claimed once for all pilots that have it, and is no part of their shares.
+func TestASharedCacheIsClaimedOnce(t *testing.T) {
+	claims, folder, pool := filepath.Join(t.TempDir(), "claims"), t.TempDir(), t.TempDir()
+	free, err := freeDisk(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pools, shares []task.Bytes
+	for _, pool := range []string{pool, pool, t.TempDir()} { // the last one comes when nothing is left
+		file, err := claimDisk(claims, diskClaim{Cores: nodeCPUs(), Folder: folder, Pool: pool}, func(share task.Bytes, _ bool, size task.Bytes) (task.Bytes, error) {
+			pools, shares = append(pools, size), append(shares, share)
+			if len(shares) == 2 {
+				return free, nil
+			}
+			return task.GiB, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() })
+	}
+	if pools[2] == 0 || shares[2] == 0 {
+		t.Errorf("when others have claimed the disk, a pilot has %v and a cache of %v", shares[2], pools[2])
+	}
+	if pools[0] < free/10 && pools[0] < disk.MaxDefaultCapacity*9/10 || pools[1] != pools[0] {
+		t.Errorf("of %s free the cache has %v", free, pools)
+	}
+	// The second one's share is less by what the first has declared for itself.
+	if less := shares[0] - shares[1]; less < task.GiB/2 || less > 3*task.GiB/2 {
+		t.Errorf("shares %v", shares)
 	}
 }

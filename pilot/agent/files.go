@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
@@ -45,7 +46,8 @@ func (f *files) came(announced []task.FileKey, names ...task.FileKey) {
 
 func (f *files) note(keys []task.FileKey) {
 	usage := f.cache.Usage()
-	f.changed(keys, message.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions, Damaged: usage.Damaged})
+	sharers := task.Bytes(max(1, usage.Sharers)) // whose reports are added up
+	f.changed(keys, message.CacheReport{Capacity: usage.Capacity / sharers, Used: usage.Used / sharers, Evictions: usage.Evictions, Damaged: usage.Damaged})
 }
 
 // cached is told by the fetcher of a file that came into the cache.
@@ -73,23 +75,28 @@ func (f *files) badCopy(copied task.LostFile) {
 	f.worker.tell(worker.BadCopy{Copy: copied})
 }
 
-// announceKept tells the site of files that an earlier pilot has left in this
-// folder, and has those uploaded that no storage element has: the queue counts
-// them, or deletes what nobody wants.
-func (f *files) announceKept() {
+// announce tells the site of files that are in the cache by no doing of this pilot: an
+// earlier one has left them in its folder, or another one of its node has brought them.
+// It has those uploaded that no storage element has and that are this pilot's to keep:
+// the queue counts them, or deletes what nobody wants.
+func (f *files) announce(entries []disk.Entry) {
 	var keys, names []task.FileKey
 	var recovered worker.Recovered
-	for _, entry := range f.cache.Entries() {
+	for _, entry := range entries {
 		keys = append(append(keys, entry.Key), entry.Names...)
-		for _, id := range entry.Outputs {
+		for _, id := range slices.Concat(entry.Outputs, entry.Others) {
 			f.aliases.learn(id.LFN, entry.Digest)
 			names = append(names, task.KeyOf(id.LFN, task.Digest{}))
+		}
+		for _, id := range entry.Outputs {
 			made := task.Produced{LFN: id.LFN, Size: entry.Size, Digest: entry.Digest, Exec: entry.Exec}
 			recovered.Outputs = append(recovered.Outputs, message.Output{Attempt: id.Attempt, Produced: made})
 		}
 	}
 	if len(keys) > 0 {
 		f.came(keys, names...)
+	}
+	if len(recovered.Outputs) > 0 {
 		f.worker.tell(recovered)
 	}
 }

@@ -50,6 +50,9 @@ type Occupant struct {
 	// fetching, and of files that left it.
 	Cached  func(key task.FileKey)
 	Evicted func(keys []task.FileKey)
+	// Brought is told of files that another pilot of the node has brought into a cache
+	// that both have, or has left there for this one to keep.
+	Brought func(files []disk.Entry)
 	// BadCopy is told of copies that a storage element does not have, or has with
 	// other bytes.
 	BadCopy func(copy task.LostFile)
@@ -72,8 +75,8 @@ type Equipment struct {
 	Uploads  Uploads
 	// Serve gives files to other pilots until its context ends.
 	Serve func(context.Context) error
-	// Scrub looks for cached files that have rotted until its context ends; nil
-	// where none can.
+	// Scrub looks for cached files that have rotted, and for what others do in a cache
+	// that is theirs as well, until its context ends; nil where neither can be.
 	Scrub func(context.Context) error
 }
 

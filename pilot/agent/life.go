@@ -51,7 +51,7 @@ func (a *Agent) live(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: %s", ErrUnfit, failed)
 	}
-	a.roles.files.announceKept()
+	a.roles.files.announce(a.roles.files.cache.Entries())
 	idle := idleness{most: a.config.Idle}
 	observe := func() { a.observe(&idle) }
 	observe() // from now on it takes work

@@ -204,7 +204,7 @@ func (r *roles) setMode(before, mode string) {
 	if mode != task.ModeIsolated {
 		_ = r.network.enter() // it has logged why not
 		if before == task.ModeIsolated {
-			r.files.announceKept()
+			r.files.announce(r.files.cache.Entries())
 		}
 	}
 	r.post(r.office.Mode(mode))

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
@@ -32,6 +35,7 @@ type workerNode struct {
 	temporary bool
 
 	claim   *os.File // on the node's disk
+	own     *os.File // the lock of the folder, where the cache is elsewhere
 	cache   *disk.Cache
 	storage *storage.Client
 	runner  *exec.Runner
@@ -48,6 +52,9 @@ func (n *workerNode) Prepare(config *Config) (Footing, error) {
 	}
 	var err error
 	if n.walls, err = n.confinement(); err != nil {
+		return Footing{}, err
+	}
+	if err := n.openCache(config.Log); err != nil {
 		return Footing{}, err
 	}
 	address, err := node.AdvertiseAddress(config.Access.Queue[0], config.Advertise)
@@ -92,21 +99,53 @@ func (n *workerNode) measureDisk() error {
 	if err != nil {
 		return err
 	}
-	n.claim, err = claimDisk(claimsFolder(), folder, n.config.Resources.Cores, func(share task.Bytes, shared bool) (task.Bytes, error) {
-		defaults := n.config.Resources.Disk == 0
-		if n.config.Capacity == 0 {
-			if n.config.Capacity, err = disk.DefaultCapacity(folder, share); err != nil {
+	if n.config.SharedCache != "" {
+		if n.config.SharedCache, err = filepath.Abs(n.config.SharedCache); err != nil {
+			return err
+		}
+	}
+	claim := diskClaim{Cores: n.config.Resources.Cores, Folder: folder, Pool: n.config.SharedCache}
+	if claim.Pool != "" {
+		claim.PoolBytes = n.config.Capacity
+	}
+	n.claim, err = claimDisk(claimsFolder(), claim, func(share task.Bytes, shared bool, pool task.Bytes) (task.Bytes, error) {
+		own := n.config.Capacity // of the share: the cache, where it is this pilot's alone
+		switch {
+		case claim.Pool != "":
+			n.config.Capacity, own = pool, 0
+		case own == 0:
+			if own, err = disk.DefaultCapacity(folder, share); err != nil {
 				return 0, err
 			}
+			n.config.Capacity = own
 		}
+		defaults := n.config.Resources.Disk == 0
 		if defaults {
-			n.config.Resources.Disk = max(0, share-n.config.Capacity)
+			n.config.Resources.Disk = max(0, share-own)
 		}
 		if shared && defaults {
 			n.config.Log.Warn("other pilots have claimed the disk of this node: tasks may find it full; give each pilot --disk and --cache-size", "folder", folder)
 		}
-		return n.config.Resources.Disk + n.config.Capacity, nil
+		return n.config.Resources.Disk + own, nil
 	})
+	return err
+}
+
+// openCache opens the cache, and makes the pilot's folder its own where that is not the
+// cache's, as soon as their places are known: before the registration if they may be
+// another pilot's.
+func (n *workerNode) openCache(log *slog.Logger) (err error) {
+	shared := n.config.SharedCache != ""
+	if folder := cmp.Or(n.config.SharedCache, n.config.Folder); n.cache == nil && folder != "" {
+		n.cache, err = disk.Open(disk.Config{
+			Dir: folder, Shared: shared, Capacity: n.config.Capacity, Log: log,
+			Evicted: func(keys []task.FileKey) { n.pilot.Evicted(keys) },
+			Came:    func(files []disk.Entry) { n.pilot.Brought(files) }, Inherited: func(files []disk.Entry) { n.pilot.Brought(files) },
+		})
+	}
+	if err == nil && shared && n.own == nil && n.config.Folder != "" {
+		n.own, err = disk.Lock(n.config.Folder)
+	}
 	return err
 }
 
@@ -142,6 +181,9 @@ func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, e
 		Logs: exec.Logs{All: func() []string { return logFolders(claimsFolder()) }},
 	}
 	config.Hidden = append([]string{filepath.Join(folder, "cache")}, config.Hidden...)
+	if n.config.SharedCache != "" {
+		config.Hidden = append(config.Hidden, n.config.SharedCache)
+	}
 	var err error
 	config.PayloadUser, err = payloadAccount(n.config.PayloadUser)
 	return config, err
@@ -162,9 +204,7 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	if err := os.MkdirAll(n.config.Folder, 0o700); err != nil {
 		return Equipment{}, fmt.Errorf("the pilot's folder: %w", err)
 	}
-	var err error
-	n.cache, err = disk.Open(disk.Config{Dir: n.config.Folder, Capacity: n.config.Capacity, Evicted: o.Evicted, Log: o.Log})
-	if err != nil {
+	if err := n.openCache(o.Log); err != nil {
 		return Equipment{}, err
 	}
 	runnerConfig, err := n.execConfig(n.config.Folder, o.Log)
@@ -195,7 +235,12 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 			Settings: o.Settings, Cached: o.Cached, BadCopy: o.BadCopy, Log: o.Log,
 		}),
 		Serve: func(ctx context.Context) error { return server.Run(ctx, n.data) },
-		Scrub: func(ctx context.Context) error { return n.cache.Scrub(ctx, scrubRate) },
+		Scrub: func(ctx context.Context) error {
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return n.cache.Scrub(ctx, scrubRate) })
+			group.Go(func() error { return n.cache.Follow(ctx) })
+			return group.Wait()
+		},
 	}, nil
 }
 
@@ -259,6 +304,9 @@ func (n *workerNode) Close() error {
 		if err := n.data.Close(); !errors.Is(err, net.ErrClosed) {
 			failures = append(failures, err)
 		}
+	}
+	if n.own != nil {
+		failures = append(failures, n.own.Close())
 	}
 	if n.temporary {
 		failures = append(failures, os.RemoveAll(n.config.Folder))
