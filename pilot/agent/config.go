@@ -188,6 +188,16 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 	return nil
 }
 
+// brief says what a pilot that lives short will not get; empty if it lives long enough
+// for any task.
+func (c *LifeConfig) brief() string {
+	if c.Lifetime-c.Margin > matcher.UnknownRun {
+		return ""
+	}
+	return fmt.Sprintf("it takes tasks for %s only: it gets none but those that ask for less walltime or whose kind is known to run shorter; give --lifetime more than %s for others",
+		c.Lifetime-c.Margin, matcher.UnknownRun+c.Margin)
+}
+
 // batchJob is what the batch system calls the job: Slurm, Grid Engine, PBS, ARC.
 func batchJob(getenv func(string) string) string {
 	for _, name := range []string{"PILOTAGE_BATCH_JOB", "SLURM_JOB_ID", "JOB_ID", "PBS_JOBID", "GRID_GLOBAL_JOBID"} {

@@ -51,6 +51,9 @@ func (a *Agent) live(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: %s", ErrUnfit, failed)
 	}
+	if brief := a.config.brief(); brief != "" {
+		a.log.Warn("this pilot lives very short", "lifetime", a.config.Lifetime, "why", brief)
+	}
 	a.roles.files.announce(a.roles.files.cache.Entries())
 	idle := idleness{most: a.config.Idle}
 	observe := func() { a.observe(&idle) }

@@ -87,8 +87,8 @@ func (a *attempt) command(environment []string) (program string, arguments, sear
 			return program, t.Argv, nil, nil
 		}
 	}
-	return "", nil, nil, payloadErrorf("command %q is not in PATH (%s): give a path such as ./%s for a program in the work folder",
-		t.Argv[0], path, t.Argv[0])
+	return "", nil, nil, payloadErrorf("command %q is not in the PATH of this site's worker nodes: give a path such as ./%s for a program in the work folder",
+		t.Argv[0], t.Argv[0])
 }
 
 // memoryLimit and diskLimit are the request with the allowed excess; 0 means

@@ -112,7 +112,7 @@ func TestCannotStart(t *testing.T) {
 		command string
 		words   []string
 	}{
-		"unknown":        {"no-such-program", []string{`"no-such-program"`, "not in PATH"}},
+		"unknown":        {"no-such-program", []string{`"no-such-program"`, "not in the PATH"}},
 		"missing":        {"./missing", []string{"./missing", "does not exist"}},
 		"not executable": {"./plain", []string{"./plain", "not executable"}},
 		"no program":     {"./text", []string{"./text", "#! line"}},
@@ -126,6 +126,9 @@ func TestCannotStart(t *testing.T) {
 			result := s.runBad(spec, c.words...)
 			if result.ExitCode != -1 || !result.Started.IsZero() {
 				t.Errorf("exit code %d, started %s: it never started", result.ExitCode, result.Started)
+			}
+			if strings.Contains(result.Reason, "/usr/bin") {
+				t.Errorf("a user is told of the node's folders: %s", result.Reason)
 			}
 		})
 	}
