@@ -122,7 +122,7 @@ func (s *solo) take(p *task.Pull, reply task.PullReply) []task.ID {
 // serve is a Pull at the queue.
 func (d *desk) serve(p *task.Pull) task.PullReply {
 	d.t.Helper()
-	capacity := d.maker.Hear(d.clock, p)
+	capacity := d.maker.Hear(d.clock, p, true)
 	var pulled taskqueue.Pulled
 	d.commit(func(t *taskqueue.Turn) (err error) {
 		pulled, err = d.rules.Pull(t, p, capacity)

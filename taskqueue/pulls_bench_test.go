@@ -56,7 +56,7 @@ func (h *hall) look(ctx context.Context, read func(*taskqueue.Turn) error) error
 // serve is a Pull at the queue.
 func (h *hall) serve(p *task.Pull) (task.PullReply, error) {
 	call := h.calls.Pull(serving.Moment{Service: h.now(), Machine: time.Now()}, p, nil, func() {})
-	reply, _, err := h.matching.Pull(context.Background(), call, p, h.matching.Hear(p))
+	reply, _, err := h.matching.Pull(context.Background(), call, p, h.matching.Hear(call, p))
 	h.calls.Leave(serving.Moment{Service: h.now(), Machine: time.Now()}, call)
 	return reply, err
 }

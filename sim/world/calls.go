@@ -112,7 +112,7 @@ func (q *queue) pull(from *node, a master.CallPull) {
 			return err
 		}
 		c.Call = q.desk.Pull(q.moment(), &told, &from.connection, wake)
-		capacity := q.matching.Hear(&told)
+		capacity := q.matching.Hear(c.Call, &told)
 		c.look = func() (task.PullReply, bool, error) {
 			return q.matching.Pull(context.Background(), c.Call, &told, capacity)
 		}

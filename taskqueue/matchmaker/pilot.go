@@ -24,8 +24,9 @@ type pilot struct {
 
 // Hear takes what a pilot says of itself, and returns what its site has to offer. Of the
 // files that it could not read it leaves in what it says those that no other pilot is
-// known to hold; what is said of copies stays.
-func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull) task.Capacity {
+// known to hold; what is said of copies stays. A pilot that has called again by then says
+// in the later call how it is.
+func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull, newest bool) task.Capacity {
 	r := m.of(p.Site, now)
 	p.Lost = slices.DeleteFunc(slices.Clone(p.Lost), func(l task.LostFile) bool {
 		return l.URL == "" && slices.ContainsFunc(r.holders(l.LFN, l.Digest), func(id task.PilotID) bool { return id != p.Pilot })
@@ -35,10 +36,13 @@ func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull) task.Capacity {
 		g = &pilot{refused: make(map[task.ID]taskqueue.Instant)}
 		r.pilots[p.Pilot] = g
 	}
-	g.heard, g.places, g.capacity, g.holding = now, p.Places, p.Capacity, p.Holding
 	for _, back := range p.Returns {
 		g.refused[back.Task] = now.Add(m.config.HandOut.ShareWait)
 	}
+	if !newest {
+		return m.Capacity(p.Site)
+	}
+	g.heard, g.places, g.capacity, g.holding = now, p.Places, p.Capacity, p.Holding
 	if !slices.ContainsFunc(p.Holding, func(h task.Holding) bool { return h.Task == g.keeps && !h.Started }) {
 		g.keeps = ""
 	}

@@ -77,7 +77,7 @@ func (m *masters) sync(ctx context.Context, c caller, in task.Sync) (task.SyncRe
 func (m *masters) pull(ctx context.Context, c caller, in task.Pull) (task.PullReply, error) {
 	signal := make(chan struct{}, 1)
 	call := m.desk.Pull(m.turns.now(), &in, connectionOf(ctx), func() { wake(signal) })
-	capacity := m.matching.Hear(&in)
+	capacity := m.matching.Hear(call, &in)
 	defer func() {
 		if m.desk.Leave(m.turns.now(), call) && ctx.Err() != nil {
 			m.matching.Broken(in.Site, in.Pilot)

@@ -38,8 +38,9 @@ func TestALineForTheStoreHoldsUpNobodyElse(t *testing.T) {
 		}
 	}
 	s := &Server{turns: ts}
-	matching := s.newMasters().matching
-	matching.Hear(&task.Pull{Sync: task.Sync{Site: "siteA", Pilot: "p-1"}})
+	masters := s.newMasters()
+	matching, pull := masters.matching, &task.Pull{Sync: task.Sync{Site: "siteA", Pilot: "p-1"}}
+	matching.Hear(masters.desk.Pull(ts.now(), pull, nil, func() {}), pull)
 	matching.Changed(&taskqueue.Effects{WakeAll: true})
 	if err := matching.CallIn(ctx); err != nil {
 		t.Errorf("tasks are not read for the matchmaker: %v", err)

@@ -59,12 +59,12 @@ func (m *Matching) Changed(e *taskqueue.Effects) {
 	}
 }
 
-// Hear takes what a Pull says of its pilot, once; of the files that the pilot could not
+// Hear takes what a Pull says of its pilot, once, and when no later one has come; of the files that the pilot could not
 // read it leaves those that no other one holds. It returns what its site has to offer.
-func (m *Matching) Hear(in *task.Pull) task.Capacity {
+func (m *Matching) Hear(c *Call, in *task.Pull) task.Capacity {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return m.maker.Hear(m.turns.Clock(), in)
+	return m.maker.Hear(m.turns.Clock(), in, m.desk.Newest(c))
 }
 
 // Broken notes that a pilot has not waited for the answer to its newest call.
