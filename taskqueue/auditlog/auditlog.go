@@ -194,13 +194,22 @@ func (c *Closed) unpack(f file) (s taskqueue.AuditSegment, err error) {
 	}
 }
 
-// DropBefore deletes the files whose records are all older than a time.
-func (c *Closed) DropBefore(at time.Time) error {
+// longestFile is what a file counts for at most, with the time without records before it.
+const longestFile = 24 * time.Hour
+
+// Drop deletes the files after which the others tell of so long a time or longer. It asks
+// no clock: one that jumps, for a moment or for good, costs as much as one file counts for.
+func (c *Closed) Drop(keep time.Duration) error {
 	files, err := c.files()
-	for _, f := range files {
-		if f.last < uint64(max(0, at.UnixNano())) {
+	told := time.Duration(0)
+	for i := len(files) - 1; i > 0; i-- {
+		if told += min(time.Duration(files[i].last-files[i-1].last), longestFile); told < keep {
+			continue
+		}
+		for _, f := range files[:i] {
 			err = errors.Join(err, os.Remove(filepath.Join(c.folder, f.name)))
 		}
+		break
 	}
 	return err
 }

@@ -187,7 +187,14 @@ func TestOldAndForeignFiles(t *testing.T) {
 	closed := auditlog.In(queue)
 	segments := chain(4, 20, 2)
 	add(t, closed, segments...)
-	if err := closed.DropBefore(segments[1].Records[0].Time()); err != nil {
+	newest := segments[3].Records[19].Time()
+	if err := closed.Drop(newest.Sub(segments[0].Records[19].Time()) + 1); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := all(closed); err != nil || !reflect.DeepEqual(got, recordsOf(segments)) {
+		t.Errorf("%d records when the first file was nearly old, %v", len(got), err)
+	}
+	if err := closed.Drop(newest.Sub(segments[0].Records[19].Time())); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := all(closed); err != nil || !reflect.DeepEqual(got, recordsOf(segments[1:])) {
@@ -204,6 +211,36 @@ func TestOldAndForeignFiles(t *testing.T) {
 		if got, err := all(folder); err != nil || !reflect.DeepEqual(got, recordsOf(segments[1:3])) {
 			t.Errorf("%d records, %v", len(got), err)
 		}
+	}
+}
+
+// A clock that jumps ahead, once and for good, ages no file by more than a day.
+func TestAClockThatJumpsDropsNothing(t *testing.T) {
+	closed := auditlog.In(t.TempDir())
+	segments := chain(10, 5, 1)
+	for i, s := range segments {
+		jump := time.Duration(i) * time.Hour
+		if i >= 5 {
+			jump += 10 * 365 * 24 * time.Hour
+		}
+		for j := range s.Records {
+			s.Records[j].At += uint64(jump)
+		}
+	}
+	digest := segments[0].Before
+	for i := range segments {
+		segments[i].Before = digest
+		for j := range segments[i].Records {
+			digest = segments[i].Records[j].Sum(digest)
+			segments[i].Records[j].Digest = digest
+		}
+	}
+	add(t, closed, segments...)
+	if err := closed.Drop(taskqueue.KeepAudit); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := all(closed); err != nil || !reflect.DeepEqual(got, recordsOf(segments)) {
+		t.Errorf("%d records of %d are left, %v", len(got), 10*5, err)
 	}
 }
 

@@ -71,7 +71,7 @@ func (a *audits) close(ctx context.Context) error {
 			return err
 		}
 		if len(old.Records) == 0 {
-			return a.closed.DropBefore(time.Now().Add(-taskqueue.KeepAudit))
+			return a.closed.Drop(taskqueue.KeepAudit)
 		}
 		if err := a.closed.Add(old); err != nil {
 			return fmt.Errorf("write a part of the audit log: %w", err)
