@@ -24,8 +24,8 @@ const (
 	keepEvents = 5_000
 	// failurePause is the shortest time between two events of one failing step.
 	failurePause = 10 * time.Second
-	// keepFailing bounds the failing steps that are remembered for that; others are told
-	// of each time.
+	// keepFailing bounds the failing steps that are told from each other; all others are
+	// told of as one.
 	keepFailing = 1_000
 )
 
@@ -105,6 +105,9 @@ func (e *events) add(now time.Time, n *taskqueue.News) {
 	}
 	if n.Kind == taskqueue.NewsStepFailed {
 		event.Text = fmt.Sprintf("%s of step %s: %s", task.Counted(n.Count, "task"), n.Step, n.Text)
+		if n.Step == "" {
+			event.Text = fmt.Sprintf("%s of further steps: more fail than are told one by one", task.Counted(n.Count, "task"))
+		}
 	}
 	e.write(&event)
 	e.list = append(e.list, event)
@@ -115,14 +118,16 @@ func (e *events) add(now time.Time, n *taskqueue.News) {
 func (e *events) due(now time.Time, n *taskqueue.News) bool {
 	key := failingStep{n.Workflow, n.Step, n.Text}
 	f, known := e.failing[key]
+	if !known && len(e.failing) >= keepFailing {
+		*n, key = taskqueue.News{Kind: n.Kind, Count: n.Count}, failingStep{}
+		f, known = e.failing[key]
+	}
 	n.Count += f.since.Count
 	if known && now.Sub(f.told) < failurePause {
 		e.failing[key] = failing{f.told, *n}
 		return false
 	}
-	if known || len(e.failing) < keepFailing {
-		e.failing[key] = failing{told: now}
-	}
+	e.failing[key] = failing{told: now}
 	return true
 }
 

@@ -48,7 +48,7 @@ func (h *taskHandlers) GetWorkflowSteps(ctx context.Context, in *pb.GetWorkflowS
 	}
 	return h.server.shown.steps.Get(ctx, string(w.ID), func() (*pb.GetWorkflowStepsResponse, time.Time, error) {
 		began := time.Now()
-		reply, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (*pb.GetWorkflowStepsResponse, error) { return sumSteps(t, w.ID) })
+		reply, err := seen(ofQueue(ctx), h.server.turns, func(t *taskqueue.Turn) (*pb.GetWorkflowStepsResponse, error) { return sumSteps(t, w.ID) })
 		return reply, time.Now().Add(max(keepSteps, keepStepsCost*time.Since(began))), err
 	})
 }
