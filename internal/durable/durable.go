@@ -4,14 +4,32 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
+// unfinished is the pattern of the names of files that are being written.
+const unfinished = ".new-*"
+
+// Tidy removes what a process that was killed has left of files, anywhere below a folder.
+// Nobody may be writing there.
+func Tidy(folder string) error {
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if left, _ := filepath.Match(unfinished, entry.Name()); left && entry.Type().IsRegular() {
+			return os.Remove(path)
+		}
+		return nil
+	})
+}
+
 // WriteFile puts a file in its place when all of it is on the disk. Its folder is there.
 func WriteFile(path string, content []byte, mode os.FileMode) error {
 	folder := filepath.Dir(path)
-	file, err := os.CreateTemp(folder, ".new-*") // made with mode 0600
+	file, err := os.CreateTemp(folder, unfinished) // made with mode 0600
 	if err != nil {
 		return err
 	}

@@ -37,3 +37,28 @@ func TestAFileIsWrittenWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("%v are left, %v: want the file and the folder", left, err)
 	}
 }
+
+// Files that were being written when their process was killed go, and nothing else.
+func TestTidy(t *testing.T) {
+	folder := t.TempDir()
+	below := filepath.Join(folder, "below")
+	if err := os.MkdirAll(filepath.Join(folder, ".new-folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(folder, ".new-1"), filepath.Join(below, ".new-2"), filepath.Join(below, "kept")} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Tidy(folder); err != nil {
+		t.Fatal(err)
+	}
+	for folder, want := range map[string]int{folder: 2, below: 1} {
+		if left, err := os.ReadDir(folder); err != nil || len(left) != want {
+			t.Errorf("%v are left, %v; want %d", left, err, want)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/internal/connlimit"
+	"github.com/pilotage-grid/pilotage/internal/durable"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 	"github.com/pilotage-grid/pilotage/taskqueue/page"
@@ -99,7 +100,9 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		if err := s.access.checkFolder(); err != nil {
 			return err
 		}
-		s.turns.store, err = sqlite.Open(s.config.DataDir)
+		if s.turns.store, err = sqlite.Open(s.config.DataDir); err == nil { // nobody else writes here now
+			err = durable.Tidy(s.config.DataDir)
+		}
 	case StoreMemory:
 		s.turns.store = mem.New()
 	default:

@@ -47,6 +47,9 @@ func open(path string) (*folder, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("%s: %w: end that one, or give another --folder", path, ErrRunning)
 	}
+	if err := durable.Tidy(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("tidy the factory's folder: %w", err), lock.Close())
+	}
 	return &folder{path, lock}, nil
 }
 
