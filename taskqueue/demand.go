@@ -14,6 +14,7 @@ type Demand struct {
 	More      int           // tasks of further classes
 	FreeSlots int           // of live pilots
 	Draining  bool          // the site gets no work
+	Silent    bool          // nobody there is heard: its pilots, whose slots do not count, may all be gone
 	Pilots    []PilotRecord // that are alive, or ended within the last hour
 	Nodes     []task.NodeMark
 }
@@ -46,6 +47,7 @@ func (r *Rules) Demand(t *Turn, name task.Site) (_ Demand, err error) {
 	q.loadSites()
 	site := q.site(name)
 	d := &demand{queue: q, site: site, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
+	d.out.Silent = site.Pilots > 0 && q.Clock.Sub(site.LastHeard()) >= q.config.Site.Pilot.AbsentAfter
 	d.ready()
 	d.held()
 	d.pilots()
@@ -57,7 +59,9 @@ func (r *Rules) Demand(t *Turn, name task.Site) (_ Demand, err error) {
 		d.out.More += class.Tasks
 	}
 	d.out.Classes = d.out.Classes[:min(maxDemandClasses, len(d.out.Classes))]
-	d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
+	if !d.out.Silent {
+		d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
+	}
 	d.out.Nodes = site.Marks(q.Clock)
 	return d.out, nil
 }
@@ -179,7 +183,7 @@ func (d *demand) pilots() {
 		if p.State.present() || d.Wall.Sub(p.Ended) < demandMemory && p.Reason != visited {
 			d.out.Pilots = append(d.out.Pilots, *p)
 		}
-		if !p.State.present() || p.Drain || p.Stopped != "" {
+		if d.out.Silent || !p.State.present() || p.Drain || p.Stopped != "" {
 			continue
 		}
 		for k := range d.out.Classes {

@@ -118,6 +118,37 @@ func TestDemandTellsWhatALivePilotCanRun(t *testing.T) {
 	}
 }
 
+// Pilots that count as alive, and of which nothing is heard, are no supply: with a whole
+// cluster they may have been killed, hours before their declared ends.
+func TestPilotsThatNobodyHearsAreNoSupply(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("one", 4)
+	a.join("two", 4)
+	a.sync()
+	a.sync()
+	j := job("t", nil, nil)
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{j}})
+	demand := func() (silent, live bool, slots int) {
+		d := g.demand("A")
+		if len(d.Classes) != 1 || len(d.Pilots) != 2 || d.Pilots[0].State != taskqueue.PilotAlive {
+			t.Fatalf("demand %+v", d)
+		}
+		return d.Silent, d.Classes[0].Live, d.FreeSlots
+	}
+	if silent, live, slots := demand(); silent || !live || slots == 0 {
+		t.Errorf("heard: silent %t, live %t, %d slots", silent, live, slots)
+	}
+	g.clock = g.clock.Add(g.rules.Config.Site.Pilot.AbsentAfter)
+	if silent, live, slots := demand(); !silent || live || slots > 0 {
+		t.Errorf("not heard for long: silent %t, live %t, %d slots", silent, live, slots)
+	}
+	a.sync()
+	if silent, live, slots := demand(); silent || !live || slots == 0 {
+		t.Errorf("heard again: silent %t, live %t, %d slots", silent, live, slots)
+	}
+}
+
 // A token of a pilot job lets one pilot in, which may come back, and names its job.
 func TestATokenForOneRegistration(t *testing.T) {
 	g := newGrid(t)

@@ -243,7 +243,7 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	}
 	for i := range demand.Pilots {
 		p := &demand.Pilots[i]
-		told := &pb.DemandPilot{Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p), Done: p.Sums.Done}
+		told := &pb.DemandPilot{Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p) && !demand.Silent, Done: p.Sums.Done}
 		if p.State == taskqueue.PilotDead { // one that left has ended in order, be it without a task
 			told.Error = p.Reason
 		}
