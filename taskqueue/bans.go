@@ -38,7 +38,8 @@ func (r *records) bans() (list []Ban) {
 	return list
 }
 
-func (b *Ban) same(other *Ban) bool {
+// Same tells whether both shut out the same.
+func (b Ban) Same(other Ban) bool {
 	return b.Kind == other.Kind && b.Name == other.Name && b.Site == other.Site
 }
 
@@ -163,7 +164,7 @@ func (r *Rules) Unban(t *Turn, b Ban) (err error) {
 }
 
 func (r *records) bansWithout(b *Ban) []Ban {
-	return slices.DeleteFunc(r.bans(), func(other Ban) bool { return b.same(&other) })
+	return slices.DeleteFunc(r.bans(), func(other Ban) bool { return b.Same(other) })
 }
 
 // notBanned refuses a pilot of a site or a node that is banned, and one that comes with

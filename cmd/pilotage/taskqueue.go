@@ -151,6 +151,11 @@ backup the queue does not know: docs/operations.md says what becomes of it.`,
 			if before != "" {
 				a.out.say("what was there is in %s\n", before)
 			}
+			if server.RemembersRevocations(data) {
+				a.out.say("what was revoked and banned after the backup counts again when the queue starts\n")
+			} else {
+				a.out.say("this folder does not know what was revoked or banned after the backup: do so again before the queue can be reached\n")
+			}
 			return nil
 		})
 }

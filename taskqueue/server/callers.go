@@ -116,6 +116,7 @@ type access struct {
 	certificate  certificate
 
 	reloading sync.Mutex
+	revoked   []byte // what revokedFile says
 	known     atomic.Pointer[known]
 }
 
@@ -124,6 +125,7 @@ func (a *access) reloadAccess(ctx context.Context) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	next := &known{denied: make(map[task.PeerID]struct{}), banned: make(map[string]string), since: time.Now()}
+	var shutOut revocations
 	err := a.turns.view(ctx, func(t *taskqueue.Turn) error {
 		grants, err := t.Grants().All()
 		if err != nil {
@@ -136,27 +138,24 @@ func (a *access) reloadAccess(ctx context.Context) error {
 				Person: g.Person, Groups: g.Groups,
 			})
 		}
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load deny lists: %w", err)
+		if shutOut, err = a.revocationsIn(t); err != nil {
+			return fmt.Errorf("load deny lists and bans: %w", err)
 		}
-		for i := range sites {
-			for _, peer := range sites[i].Denied {
-				next.denied[peer] = struct{}{}
+		for _, peer := range shutOut.Pilots {
+			next.denied[peer] = struct{}{}
+		}
+		for i := range shutOut.Bans {
+			if ban := &shutOut.Bans[i]; ban.Kind == taskqueue.BanPerson {
+				next.banned[ban.Name] = ban.Why
 			}
 		}
-		bans, err := a.turns.rules.Bans(t)
-		for i := range bans {
-			if bans[i].Kind == taskqueue.BanPerson {
-				next.banned[bans[i].Name] = bans[i].Why
-			}
-		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
 	}
 	a.known.Store(next)
+	a.keep(shutOut)
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.loadClock, s.audits().setAside, s.giveToAdmin, s.access.reloadAccess, s.access.loadAuthority, s.listen, s.prepareFiles, s.access.openIssuers, s.lookAgain, s.secrets.read,
+		s.loadClock, s.audits().setAside, s.giveToAdmin, s.access.recall, s.access.reloadAccess, s.access.loadAuthority, s.listen, s.prepareFiles, s.access.openIssuers, s.lookAgain, s.secrets.read,
 	} {
 		if err := step(ctx); err != nil {
 			return err
