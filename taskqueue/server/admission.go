@@ -117,22 +117,32 @@ func (a *admission) admit(ctx context.Context, info *tap.Info) (context.Context,
 		a.refuse(conn, err, address)
 		return inside, err
 	}
-	party, limit := callerOf(inside).party(), identityCalls
-	if party == "" {
+	c := callerOf(inside)
+	party, limit := c.party(), identityCalls
+	switch {
+	case party == "":
 		party, limit = address, strangerCalls
-	} else if conn != nil {
+	case c.kind == newPilot:
+		limit = registrations
+	default:
+		if c.arrival = a.shares.arrive(party); c.arrival == nil {
+			limit = 0
+		}
+	}
+	if conn != nil && c.party() != "" {
 		conn.Known(party)
 	}
-	if callerOf(inside).kind == newPilot {
-		limit = registrations
-	}
 	if !a.calls.begin(party, limit) {
+		c.arrival.arrived()
 		err := statusOf(&busyError{after: a.shares.refuse(party)})
 		a.refuse(conn, err, party)
 		return inside, err
 	}
-	context.AfterFunc(ctx, func() { a.calls.end(party) })
-	return inside, nil
+	context.AfterFunc(ctx, func() {
+		c.arrival.arrived()
+		a.calls.end(party)
+	})
+	return context.WithValue(inside, callerKey{}, c), nil
 }
 
 func (a *admission) refuse(conn *connlimit.Conn, err error, who string) {

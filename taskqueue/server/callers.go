@@ -30,6 +30,7 @@ type caller struct {
 	pilot    task.PilotID
 	peer     task.PeerID
 	notAfter time.Time
+	arrival  *arrival // of the call, but of strangers and of pilots that register
 }
 
 func (c caller) String() string {

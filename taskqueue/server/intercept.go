@@ -34,6 +34,7 @@ func (s *Server) guardUnary(ctx context.Context, request any, info *grpc.UnarySe
 func (s *Server) guardStream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	method := path.Base(info.FullMethod)
 	c := callerOf(stream.Context())
+	c.arrival.arrived() // it may last without the store
 	s.countCall(c, method)
 	defer func() { err = s.finish(c, method, recover(), err) }()
 	if permissions[info.FullMethod]&(c.kind|anybody) == 0 {

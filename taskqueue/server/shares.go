@@ -11,7 +11,10 @@ const (
 	// nobody else calls; besideOthers, while others do. Those that only read take
 	// the processors from others, and those that write take turns (taskqueue.ByParty).
 	mostAtOnce   = 64
-	besideOthers = 8
+	besideOthers = 4
+	// comingBesideOthers is how many more calls of an identity may be under way to the
+	// store, while others call: what is refused before it is read costs least.
+	comingBesideOthers = 32
 	// refusedPause is how long the store rests from an identity that was refused lately,
 	// in times of what its last call cost.
 	refusedPause = 8
@@ -33,6 +36,7 @@ type shares struct {
 
 // share is what one identity has at work.
 type share struct {
+	coming  int // calls that have not been in the store yet
 	inside  int
 	waiting []chan struct{} // the longest first
 	cost    time.Duration   // of one call, lately
@@ -61,7 +65,7 @@ func (s *shares) sweep(now time.Time) {
 	}
 	s.swept = now
 	for other, of := range s.of {
-		if of.inside == 0 && len(of.waiting) == 0 && now.Sub(of.last) > aroundFor {
+		if of.coming == 0 && of.inside == 0 && len(of.waiting) == 0 && now.Sub(of.last) > aroundFor {
 			delete(s.of, other)
 		}
 	}
@@ -70,8 +74,8 @@ func (s *shares) sweep(now time.Time) {
 // slowed tells whether an identity has asked for too much lately.
 func (of *share) slowed(now time.Time) bool { return now.Sub(of.refused) < aroundFor }
 
-// begin lets a call in, or queues it: then the channel is closed when its turn comes.
-func (s *shares) begin(identity string, now time.Time) <-chan struct{} {
+// shareOf returns the share of an identity that calls.
+func (s *shares) shareOf(identity string, now time.Time) *share {
 	s.sweep(now)
 	of := s.of[identity]
 	if of == nil {
@@ -82,6 +86,22 @@ func (s *shares) begin(identity string, now time.Time) <-chan struct{} {
 		s.of[identity] = of
 	}
 	of.last = now
+	return of
+}
+
+// comes tells whether one more call may be under way to the store.
+func (s *shares) comes(identity string, now time.Time) bool {
+	of := s.shareOf(identity, now)
+	if of.coming >= comingBesideOthers && len(s.of) > 1 {
+		return false
+	}
+	of.coming++
+	return true
+}
+
+// begin lets a call in, or queues it: then the channel is closed when its turn comes.
+func (s *shares) begin(identity string, now time.Time) <-chan struct{} {
+	of := s.shareOf(identity, now)
 	if of.inside < s.limit(of, now) && len(of.waiting) == 0 && !now.Before(of.next) {
 		of.inside++
 		return nil
@@ -122,6 +142,35 @@ func (s *shares) drop(identity string, turn <-chan struct{}) bool {
 		}
 	}
 	return false
+}
+
+// arrival is a call on its way to the store.
+type arrival struct {
+	shares   *shares
+	identity string
+	over     sync.Once
+}
+
+// arrive begins the way of a call to the store; nil: it is one too many.
+func (s *shares) arrive(identity string) *arrival {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !s.comes(identity, time.Now()) {
+		return nil
+	}
+	return &arrival{shares: s, identity: identity}
+}
+
+// arrived tells that the call is in the store, or over. It may be told again, and of none.
+func (a *arrival) arrived() {
+	if a == nil {
+		return
+	}
+	a.over.Do(func() {
+		a.shares.mutex.Lock()
+		defer a.shares.mutex.Unlock()
+		a.shares.of[a.identity].coming--
+	})
 }
 
 // enter waits until a call may work in the store. The one who got in calls leave.

@@ -41,6 +41,12 @@ func TestAGreedyIdentityWaitsInItsOwnLine(t *testing.T) {
 		for range 1000 {
 			call()
 		}
+		for range 600 {
+			if !s.comes("greedy", now) {
+				t.Fatalf("cost %s: calls are refused although nobody else calls", cost)
+			}
+		}
+		s.of["greedy"].coming = 0
 		for range 20 {
 			if step(); inside != mostAtOnce && len(line) > 0 {
 				t.Fatalf("cost %s: alone, %d calls work at once, %d wait", cost, inside, len(line))
@@ -57,6 +63,15 @@ func TestAGreedyIdentityWaitsInItsOwnLine(t *testing.T) {
 			for len(line) < 500 {
 				call()
 			}
+			admitted := 0
+			for s.comes("greedy", now) {
+				admitted++
+			}
+			if admitted != comingBesideOthers || !s.comes("other", now) {
+				t.Fatalf("cost %s: %d calls of a flood are admitted beside another identity, %d should be, and of the other one", cost, admitted, comingBesideOthers)
+			}
+			s.of["other"].coming--
+			s.of["greedy"].coming = 0
 			if step(); i > 0 && inside > besideOthers {
 				t.Fatalf("cost %s: %d calls of a flood work at once beside another identity, at most %d should", cost, inside, besideOthers)
 			}

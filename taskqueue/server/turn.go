@@ -106,11 +106,14 @@ type turnInStore struct {
 }
 
 func (ts *turns) enter(ctx context.Context) (*turnInStore, error) {
-	t := &turnInStore{shares: &ts.shares, identity: callerOf(ctx).party()}
+	c := callerOf(ctx)
+	t := &turnInStore{shares: &ts.shares, identity: c.party()}
 	if t.identity == "" {
 		return t, nil
 	}
-	return t, t.shares.enter(ctx, t.identity)
+	err := t.shares.enter(ctx, t.identity)
+	c.arrival.arrived()
+	return t, err
 }
 
 func (t *turnInStore) since(began time.Time) { t.took += time.Since(began) }
