@@ -119,14 +119,17 @@ type retaining struct {
 // retire adds to the list what is old enough by now. It looks at a page of workflows.
 func (c *clearing) retire() {
 	retain := &c.config.Retain
-	list := c.clearances()
-	room := mostRetired - len(list)
-	if retain.Intermediates <= 0 && retain.Workflows <= 0 || room <= 0 {
+	if retain.Intermediates <= 0 && retain.Workflows <= 0 {
 		return
 	}
 	var at retaining
 	c.remembered(metaRetain, &at)
 	if at.At != 0 && c.Clock.Sub(at.At) < c.config.Workflow.TickEvery {
+		return
+	}
+	list := c.clearances()
+	room := mostRetired - len(list)
+	if room <= 0 {
 		return
 	}
 	page, err := c.Workflows().List("", "", at.After, retainPage)

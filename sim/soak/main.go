@@ -34,7 +34,8 @@ var (
 
 func main() {
 	flag.Parse()
-	debug.SetGCPercent(400) // runs are short, and make garbage
+	debug.SetGCPercent(1600) // runs are short, and make garbage
+	debug.SetMemoryLimit(1 << 30)
 	if *one != 0 {
 		os.Exit(tell())
 	}

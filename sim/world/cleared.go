@@ -46,10 +46,15 @@ func (s *storm) judgeCleared() {
 	if err != nil {
 		s.judge.Fatalf("the queue's tables: %v", err)
 	}
+	none := true
 	for table, n := range rows {
 		if !slices.Contains(lasting, table) {
 			s.judge.Errorf("table %s has %d rows although all workflows are deleted", table, n)
+			none = false
 		}
+	}
+	if !none {
+		return // which is looked at often
 	}
 	for _, at := range s.sites {
 		for url := range at.stored {

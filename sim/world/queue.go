@@ -30,6 +30,10 @@ type queue struct {
 	matching *serving.Matching
 	calling  []*call // under way
 
+	flow       taskqueue.Workflow // that was looked at last
+	flowWrites int                // when
+	writes     int                // Updates so far
+
 	calls     int // that arrived: Syncs, claims and deliveries
 	callBytes int // of their requests
 	loseReply int // so many of the next calls are carried out, and their answers are lost
@@ -51,6 +55,7 @@ func (q *queue) open() {
 	if err != nil {
 		q.judge.Fatalf("the queue's store does not open: %v", err)
 	}
+	q.writes++
 	q.store, q.rules = store, taskqueue.NewRules(q.config)
 	q.serveCalls()
 }
@@ -95,6 +100,7 @@ func (q *queue) update(change func(*taskqueue.Turn) error) error {
 		return errPower // it went away in the midst of what it did
 	}
 	var effects taskqueue.Effects
+	q.writes++
 	err := q.store.Update(context.Background(), func(tx taskqueue.Tx) error {
 		effects = taskqueue.Effects{}
 		return change(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.wall(), Random: q.random, Effects: &effects})
@@ -144,7 +150,12 @@ func (q *queue) view(read func(*taskqueue.Turn) error) {
 	}
 }
 
+// workflow is looked at after every event where something is waited for.
 func (q *queue) workflow(id task.WorkflowID) (found taskqueue.Workflow) {
+	if q.flow.ID == id && q.flowWrites == q.writes {
+		return q.flow
+	}
+	defer func() { q.flow, q.flowWrites = found, q.writes }()
 	q.view(func(t *taskqueue.Turn) error {
 		list, err := t.Workflows().Load(id)
 		if len(list) > 0 {
