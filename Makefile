@@ -134,8 +134,8 @@ test-long: ## Run all tests with many more seeds and rounds (about an hour)
 SECONDS := 60
 
 .PHONY: soak
-soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world); fails where something is not as it must be
-	go run ./sim/soak -seconds $(SECONDS)
+soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world), LARGE=1 large ones; fails where something is not as it must be
+	go run ./sim/soak -seconds $(SECONDS) $(if $(LARGE),-large)
 
 # What the tests on real batch systems, with a browser and with Prometheus need.
 SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client nordugrid-arc-arex nordugrid-arc-client nordugrid-arc-plugins-arcrest chromium prometheus curl

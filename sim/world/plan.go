@@ -41,7 +41,7 @@ func DrawPlan(seed uint64, large bool) Plan {
 	count := 3 + random.IntN(12)
 	pause := []time.Duration{3 * time.Second, 20 * time.Second, time.Minute}[random.IntN(3)]
 	if large {
-		count, pause = 100, 10*time.Minute
+		count, pause = 140, 10*time.Minute // about 24 hours
 	}
 	plan := Plan{Seed: seed, Large: large}
 	at := time.Duration(0)

@@ -44,13 +44,14 @@ func (d draws) between(least, most time.Duration) time.Duration {
 // shape is how large a run is.
 type shape struct {
 	sites, pilots, slots, makers int
+	later                        int // workflows that come one after the other
 	payload                      time.Duration
 	logs                         int
 }
 
 func (p *Plan) shape(d draws) shape {
 	if p.Large {
-		return shape{sites: 5, pilots: 60, slots: 2, makers: 500, payload: 20 * time.Minute, logs: 4 << 10}
+		return shape{sites: 5, pilots: 60, slots: 2, makers: 250, later: 9, payload: 20 * time.Minute, logs: 4 << 10}
 	}
 	s := shape{sites: 1 + d.IntN(2), pilots: 2 + d.IntN(5), slots: 1 + d.IntN(3), makers: 10 + d.IntN(30), payload: 20 * time.Second}
 	if s.sites == 2 {
@@ -107,6 +108,9 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 		s.start(s.addSite(name, d.settings), shape.pilots, shape.slots)
 	}
 	s.more(shape.makers)
+	for i := range shape.later {
+		s.after(time.Duration(i+1)*laterEvery, func() { s.comes(shape.makers) })
+	}
 	for range d.IntN(4) {
 		s.addClient(d)
 	}
@@ -157,6 +161,18 @@ func (s *storm) more(makers int) {
 	if id := s.submit(name, work...); id != "" {
 		s.flows = append(s.flows, id)
 	}
+}
+
+// laterEvery is how long after a workflow of a large run the next one comes.
+const laterEvery = 2 * time.Hour
+
+// comes submits a workflow, once the queue takes it.
+func (s *storm) comes(makers int) {
+	if !s.queue.works() {
+		s.after(time.Minute, func() { s.comes(makers) })
+		return
+	}
+	s.more(makers)
 }
 
 // named gives tasks and what they make names of their own.
