@@ -16,7 +16,7 @@ import (
 // may be left anywhere.
 func (s *storm) clearsAway() {
 	d := draws{rand.New(rand.NewPCG(s.plan.Seed, 5))}
-	if s.restored() || !d.one(4) {
+	if s.restored() || !d.one(8) { // it takes longer than all the rest of a run
 		return
 	}
 	var all []taskqueue.Workflow
