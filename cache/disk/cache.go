@@ -28,10 +28,10 @@ type Config struct {
 	// is called without locks, possibly from several goroutines at once and
 	// after the same file came back: look it up before withdrawing it.
 	Evicted func(keys []task.FileKey)
-	// Came, if set, is told of files that another pilot has brought into a shared
-	// folder, Inherited of those that are this one's to keep now, as the pilot that
-	// kept them is gone. They are called as Evicted is.
-	Came, Inherited func(files []Entry)
+	// Brought, if set, is told of files that another pilot has brought into a shared
+	// folder, and of those that are this one's to keep now, as the pilot that kept them
+	// is gone. It is called as Evicted is.
+	Brought func(files []Entry)
 	// VerifyAge is how long content counts as whole after it was read and
 	// compared with its digest; 24 h when zero. Nothing counts after Open.
 	VerifyAge time.Duration

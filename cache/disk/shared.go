@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -43,23 +41,16 @@ type sharing struct {
 	read    int64
 
 	// Of Cache.mu:
-	sharers   int
-	pins      map[int64]int // of this process, by place
-	gone      []task.FileKey
-	came, due []Entry // due are to be told as inherited
+	sharers int
+	pins    map[int64]int // of this process, by place
+	gone    []task.FileKey
+	brought []Entry
 }
 
 const (
 	alone      = 0 // the number of a process that has a folder of its own
 	recordSize = 8
 	maxSharers = 500
-
-	// A line of the journal has a length that no page boundary cuts: it is written
-	// whole or not at all.
-	lineSize    = 64
-	maxJournal  = 4 << 20
-	fileChanged = 'c'
-	fileUsed    = 'u'
 )
 
 func tempPrefix(self int) string { return strconv.Itoa(self) + "-" }
@@ -98,7 +89,7 @@ func (c *Cache) share() (err error) {
 	if err == nil {
 		c.countOthers()
 		c.inherit(alone) // from a time when the folder was not shared
-		s.due = nil      // nobody was told of any file yet
+		s.brought = nil  // nobody was told of any file yet
 	}
 	c.leave()
 	if err != nil {
@@ -151,17 +142,14 @@ func (c *Cache) leave() {
 	if !c.closed {
 		s.tell(int64(c.index.ReservedHere()) + 1)
 	}
-	gone, came, due := s.gone, s.came, s.due
-	s.gone, s.came, s.due = nil, nil, nil
+	gone, brought := s.gone, s.brought
+	s.gone, s.brought = nil, nil
 	c.mu.Unlock()
 	_ = filelock.Unlock(s.turn) // fails when it is closed, and free
 	s.mu.Unlock()
 	c.finish(losses{keys: gone})
-	if len(came) > 0 && c.config.Came != nil {
-		c.config.Came(came)
-	}
-	if len(due) > 0 && c.config.Inherited != nil {
-		c.config.Inherited(due)
+	if len(brought) > 0 && c.config.Brought != nil {
+		c.config.Brought(brought)
 	}
 }
 
@@ -232,159 +220,8 @@ func (c *Cache) inherit(from int) {
 			}
 		}
 		c.rewriteMetadata(f)
-		c.shared.due = append(c.shared.due, f.snapshot())
+		c.shared.brought = append(c.shared.brought, f.snapshot())
 	}
-}
-
-// note tells the others of a file, before it is changed. A journal that cannot be
-// written, as on a full disk, or that has become long, goes: then all read the folder.
-func (c *Cache) note(what byte, digest task.Digest) {
-	s := c.shared
-	if s == nil {
-		return
-	}
-	line := make([]byte, lineSize)
-	line[0] = what
-	copy(line[1:], digest[:])
-	if s.read < maxJournal {
-		if _, err := s.journal.WriteAt(line, s.read); err == nil {
-			s.read += lineSize
-			return
-		}
-	}
-	c.noteAll()
-}
-
-// noteAll has all read the folder anew.
-func (c *Cache) noteAll() {
-	if c.shared == nil {
-		return
-	}
-	if err := removeIfThere(filepath.Join(c.dir, journalFile)); err != nil {
-		c.log.Warn("pilots that share a cache folder cannot be told of changes", "folder", c.dir, "error", err)
-	}
-}
-
-const journalFile = "journal"
-
-// reopenJournal goes to the end of the journal.
-func (s *sharing) reopenJournal() error {
-	journal, err := os.OpenFile(filepath.Join(s.dir, journalFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := journal.Stat()
-	if err != nil {
-		return errors.Join(err, journal.Close())
-	}
-	if s.journal != nil {
-		_ = s.journal.Close()
-	}
-	s.journal, s.read = journal, info.Size()/lineSize*lineSize
-	return nil
-}
-
-// catchUp takes in what the others have changed.
-func (c *Cache) catchUp() {
-	s := c.shared
-	lines, err := s.news()
-	if err != nil {
-		if err := s.reopenJournal(); err != nil { // on a full disk, say
-			c.log.Debug("pilots that share a cache folder read all of it each time", "folder", c.dir, "error", err)
-		}
-		c.lookAll()
-		return
-	}
-	s.read += int64(len(lines))
-	changed := map[task.Digest]bool{}
-	for line := range slices.Chunk(lines, lineSize) {
-		digest := task.Digest(line[1 : 1+len(task.Digest{})])
-		if line[0] == fileUsed {
-			c.index.Used(task.KeyOf("", digest))
-		} else {
-			changed[digest] = true
-		}
-	}
-	for digest := range changed {
-		c.look(digest)
-	}
-}
-
-// news are the lines of the journal that are new; there is an error if it is another.
-func (s *sharing) news() ([]byte, error) {
-	now, err := os.Stat(filepath.Join(s.dir, journalFile))
-	if err != nil {
-		return nil, err
-	}
-	if own, err := s.journal.Stat(); err != nil || !os.SameFile(now, own) {
-		return nil, errors.Join(err, fs.ErrNotExist)
-	}
-	lines := make([]byte, max(0, now.Size()-s.read)/lineSize*lineSize)
-	if len(lines) > 0 {
-		_, err = s.journal.ReadAt(lines, s.read)
-	}
-	return lines, err
-}
-
-// lookAll looks at every file in memory or on the disk.
-func (c *Cache) lookAll() {
-	paths, err := filepath.Glob(filepath.Join(c.dir, "??", "*"+metaSuffix))
-	if err != nil {
-		panic(err) // of the pattern
-	}
-	all := map[task.Digest]bool{}
-	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), metaSuffix)
-		if digest, known := task.FileKey("b3:" + name).Digest(); known {
-			all[digest] = true
-		}
-	}
-	for _, f := range c.files {
-		all[f.Digest] = true
-	}
-	for digest := range all {
-		c.look(digest)
-	}
-}
-
-// look takes in how a file is on the disk by now. Half a file is what somebody has
-// left who was killed.
-func (c *Cache) look(digest task.Digest) {
-	s, key, path := c.shared, task.KeyOf("", digest), c.contentPath(digest)
-	f := c.files[key]
-	now, _, err := readStored(c.dir, path, s.self)
-	switch trouble := (*fs.PathError)(nil); {
-	case errors.As(err, &trouble) && !errors.Is(err, fs.ErrNotExist):
-		c.log.Warn("a cached file cannot be looked at", "path", path, "error", err) // for want of file descriptors, say
-		c.noteAll()
-		return
-	case err != nil:
-		if err := errors.Join(removeIfThere(path+metaSuffix), removeIfThere(path)); err != nil {
-			c.log.Warn("half a cached file cannot be removed", "path", path, "error", err)
-		}
-		if f != nil {
-			_ = c.index.Remove(key) // it has what files has
-			s.gone = append(s.gone, c.unlist(f)...)
-		}
-		return
-	case f != nil && f.modified == now.modified && f.Size == now.Size:
-		f.Names, f.Exec, f.Outputs, f.Others, f.keepers = now.Names, now.Exec, now.Outputs, now.Others, now.keepers
-		f.boot, f.synced = now.boot, now.synced
-		c.list(f)
-		mark := c.index.MarkStored
-		if f.Sole() {
-			mark = c.index.MarkSole
-		}
-		_ = mark(key)
-		return
-	case f != nil:
-		_ = c.index.Remove(key)
-		c.unlist(f)
-	default:
-		s.came = append(s.came, now.snapshot())
-	}
-	_ = c.index.Restore(key, now.Size, now.Sole())
-	c.list(now)
 }
 
 // lockPlace is a byte that stands for a file in the tables of locks. Two files at one

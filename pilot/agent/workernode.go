@@ -140,7 +140,7 @@ func (n *workerNode) openCache(log *slog.Logger) (err error) {
 		n.cache, err = disk.Open(disk.Config{
 			Dir: folder, Shared: shared, Capacity: n.config.Capacity, Log: log,
 			Evicted: func(keys []task.FileKey) { n.pilot.Evicted(keys) },
-			Came:    func(files []disk.Entry) { n.pilot.Brought(files) }, Inherited: func(files []disk.Entry) { n.pilot.Brought(files) },
+			Brought: func(files []disk.Entry) { n.pilot.Brought(files) },
 		})
 	}
 	if err == nil && shared && n.own == nil && n.config.Folder != "" {
@@ -182,7 +182,7 @@ func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, e
 	}
 	config.Hidden = append([]string{filepath.Join(folder, "cache")}, config.Hidden...)
 	if n.config.SharedCache != "" {
-		config.Hidden = append(config.Hidden, n.config.SharedCache)
+		config.Hidden = append(config.Hidden, filepath.Join(n.config.SharedCache, "cache"))
 	}
 	var err error
 	config.PayloadUser, err = payloadAccount(n.config.PayloadUser)
