@@ -30,14 +30,14 @@ func (t Task) Validate() error {
 }
 
 func (t Task) validateSize() error {
-	if size := t.textBytes(); size > MaxTaskBytes {
+	if size := t.TextBytes(); size > MaxTaskBytes {
 		return fmt.Errorf("its description has %d bytes, names of files and places included: at most %d", size, MaxTaskBytes)
 	}
 	return nil
 }
 
-// textBytes is how much all texts of a description have.
-func (t Task) textBytes() int {
+// TextBytes is how much all texts of a description have.
+func (t *Task) TextBytes() int {
 	size := len(t.Shell) + len(t.Require) + len(t.Rank) + len(t.Container) + len(t.Queue)
 	for _, word := range t.Argv {
 		size += len(word)

@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,6 +56,8 @@ func (h *handing) granted() task.Lease {
 	if h.lease == nil {
 		return task.Lease{}
 	}
+	h.site.TaskBytes = h.bytes / len(h.lent)
+	h.sites.touch(h.site.Name)
 	return h.leasing.writeLease(h.site, h.lease, h.lent)
 }
 
@@ -69,6 +72,50 @@ type handing struct {
 	pilot     task.PilotID // that gets it; "" is the site's master
 	lease     *Lease
 	lent      []task.ID
+	bytes     int // that the tasks take which it has, or is about to have
+}
+
+const (
+	// mostBytes is about what the tasks of one hand-out take in the answer, at least one of
+	// them: a master does nothing else while it reads that.
+	mostBytes = 8 << 20
+	// heldBytes is about what those take which a site has not begun: pilots keep copies of
+	// them for each other, in messages of at most 32 MiB.
+	heldBytes = 24 << 20
+)
+
+// has tells whether a hand-out takes a task as well, which then counts; the inputs are
+// loaded. One that is too large for any is given up: nobody could be told of it.
+func (h *handing) has(id task.ID) bool {
+	bytes := h.told(h.specs.held[id])
+	switch {
+	case bytes > heldBytes:
+		s := h.tasks.held[id]
+		if s.State == task.Ready {
+			h.life.move(s, task.InputsLost, "pilots cannot be told of its inputs")
+		}
+		h.life.giveUp(s, fmt.Sprintf("its description and the places of its inputs have %s: pilots are told at most %s of a task: give its inputs fewer copies, or shorter URLs",
+			task.Bytes(bytes), task.Bytes(heldBytes)))
+		return false
+	case h.bytes > 0 && h.bytes+bytes > mostBytes:
+		return false
+	}
+	h.bytes += bytes
+	return true
+}
+
+// told is about what a task takes in a hand-out.
+func (r *records) told(spec *task.Task) int {
+	bytes := 200 + spec.TextBytes()
+	for _, in := range spec.Inputs {
+		bytes += 64 + len(in.LFN)
+		if f := r.files.held[in.LFN]; f != nil {
+			for _, replica := range f.Replicas {
+				bytes += len(replica.URL)
+			}
+		}
+	}
+	return bytes
 }
 
 func (h *handing) lend(id task.ID) {
@@ -198,7 +245,8 @@ func (h *handing) share(o *offer, site *SiteRecord, total, given int) int {
 }
 
 // room is how many more unstarted tasks a site may hold: 10 minutes of work,
-// or two tasks a slot while durations are unknown, and four for a free slot.
+// or two tasks a slot while durations are unknown, and four for a free slot; of large
+// ones as many as can be told of.
 func (h *handing) room(site *SiteRecord) int {
 	c := &h.config.HandOut
 	median, known := site.medianRun(c.KnownAfter)
@@ -210,7 +258,7 @@ func (h *handing) room(site *SiteRecord) int {
 		most = min(most, c.UnknownTasks*site.slots())
 	}
 	free := site.idle() + site.unstarted()
-	return min(c.Max, max(most, c.FloorTasks*free)) - site.unstarted()
+	return min(c.Max, max(most, c.FloorTasks*free), max(1, heldBytes/max(1, site.TaskBytes))) - site.unstarted()
 }
 
 // lumps is how many hand-outs the unstarted tasks of a site come in while its
@@ -288,16 +336,25 @@ func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*
 	for i, s := range found {
 		ids[i] = s.ID
 	}
-	h.loadInputs(ids)
-	for _, id := range ids {
-		if spec := h.specs.held[id]; spec != nil && h.readsAll(site, spec) {
-			chosen = append(chosen, id)
-		} else {
-			h.life.review(id) // its class is older than the site's settings
+	for part := range slices.Chunk(ids, pickStep) {
+		if h.bytes >= mostBytes {
+			break
+		}
+		h.loadInputs(part)
+		for _, id := range part {
+			switch spec := h.specs.held[id]; {
+			case spec == nil || !h.readsAll(site, spec):
+				h.life.review(id) // its class is older than the site's settings
+			case h.has(id):
+				chosen = append(chosen, id)
+			}
 		}
 	}
 	return chosen
 }
+
+// pickStep is how many tasks are looked at before it is known whether they are too many.
+const pickStep = 500
 
 // givenAway tells whether a site gave the task back only just, because
 // another was to have it.

@@ -25,6 +25,9 @@ func (h *handing) leaseAhead(from []task.ID) {
 		fits := h.fitAhead(h.site, append(candidates, below...), seen)
 		from, candidates = nil, nil
 		for _, id := range fits[:min(allowance, len(fits))] {
+			if !h.has(id) {
+				continue
+			}
 			h.lend(id)
 			from = append(from, id)
 			allowance--

@@ -233,7 +233,7 @@ func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID)
 	h := q.handing(site, id)
 	for _, id := range tasks {
 		s, spec := q.tasks.held[id], q.specs.held[id]
-		if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !q.readsAll(site, spec) {
+		if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !q.readsAll(site, spec) || !h.has(id) {
 			continue
 		}
 		h.lend(id)

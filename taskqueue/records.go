@@ -300,6 +300,8 @@ type SiteLoad struct {
 	Runs     []time.Duration // payload run times of the newest outcomes, oldest first, bounded
 	Fates    Fates           // of the newest attempts
 	Refused  []RefusedClass  // classes no live pilot can run
+	// TaskBytes is what a task of the newest hand-out took in it, on average.
+	TaskBytes int
 }
 
 // SiteCaches is how far the queue has come with files that only a site's caches

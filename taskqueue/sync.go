@@ -328,10 +328,15 @@ func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncR
 // every task.
 func (l *leasing) answer(site *SiteRecord, own []*Lease, s *task.Sync, reply *task.SyncReply) (known map[task.LeaseID]bool) {
 	known = make(map[task.LeaseID]bool, len(own))
+	bytes := 0
 	for _, lease := range own {
 		known[lease.ID] = true
-		if !l.holds(s, lease) {
-			reply.Leases = append(reply.Leases, l.fullLease(site, lease))
+		if !l.holds(s, lease) && bytes < heldBytes { // the others with the next answers
+			full := l.fullLease(site, lease)
+			reply.Leases = append(reply.Leases, full)
+			for i := range full.Tasks {
+				bytes += l.told(&full.Tasks[i].Task)
+			}
 		}
 		l.renewLease(lease)
 	}

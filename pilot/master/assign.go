@@ -34,7 +34,7 @@ func (site *site) assign(at *step, outbox *outbox) {
 
 // give tells pilots what they are to run.
 func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignment) {
-	batches := make(map[task.PilotID][]message.Assignment)
+	batches, bytes := make(map[task.PilotID][]message.Assignment), make(map[task.PilotID]int)
 	at.serial++
 	for _, a := range assignments {
 		h, w := site.list.owner[a.No], site.roster.members[a.Pilot]
@@ -47,6 +47,12 @@ func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignmen
 			continue
 		}
 		batches[w.id] = append(batches[w.id], site.bind(at, h, w, a.Prefill))
+		if bytes[w.id] += h.Task.TextBytes(); bytes[w.id] > mostAssigned {
+			site.send(at, map[task.PilotID][]message.Assignment{w.id: batches[w.id]})
+			delete(batches, w.id)
+			delete(bytes, w.id)
+			at.serial++
+		}
 	}
 	site.send(at, batches)
 	if len(batches) > 0 {
@@ -56,6 +62,10 @@ func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignmen
 		site.placing.lookAgain(at, after)
 	}
 }
+
+// mostAssigned is from how many bytes of descriptions on an order to a pilot is sent, and the
+// rest in a further one: a message has at most 8 MiB, compressed.
+const mostAssigned = 2 << 20
 
 // send tells pilots what they have been bound to.
 func (site *site) send(at *step, batches map[task.PilotID][]message.Assignment) {
