@@ -25,6 +25,7 @@ func TestPilotOnABatchNode(t *testing.T) {
 	t.Run("the batch script", func(t *testing.T) { batchScript(g.in(t)) })
 	t.Run("port range", func(t *testing.T) { portRange(g.in(t)) })
 	t.Run("without a sandbox", func(t *testing.T) { withoutSandbox(g.in(t)) })
+	t.Run("what ran on the node", func(t *testing.T) { recordsOfTheNode(g.in(t)) })
 	t.Run("the wrong access", func(t *testing.T) { wrongAccess(g.in(t)) })
 }
 
@@ -229,6 +230,36 @@ func portRange(g *grid) {
 		t.Errorf("an exhausted range: exit %d, %s", code, stderr)
 	}
 	g.expect(2, []string{"9-3"}, "pilot", "--access", g.access("pilot-siteA"), "--cache", t.TempDir(), "--port-range", "9-3")
+}
+
+// recordsOfTheNode reads on the node, without the queue, what ran there at a moment: a
+// payload that has ended meanwhile, and that neither saw nor changed the records.
+func recordsOfTheNode(g *grid) {
+	t := g.t
+	records := filepath.Join(t.TempDir(), "records")
+	p := g.addPilot("siteB", "--records", records)
+	g.must("submit", "--name", "traced", "--require", `pilot.site == "siteB"`, "--wait", "--",
+		"sh", "-c", `sleep 1; for f in "$0" "$0"/*; do cat "$f" && exit 3; (echo forged >>"$f") && exit 4; done; exit 0`, records)
+	ended := time.Now()
+	p.terminate(t, 30*time.Second)
+	var ran []struct {
+		Subject, Site, Node, Pilot, Note string
+		Process                          any
+		Started, Ended                   time.Time
+	}
+	g.read(&ran, "--access", "/no/access", "site", "trace", "--folder", records, "--time", time.Now().UTC().Format(time.RFC3339Nano))
+	if len(ran) != 0 {
+		t.Errorf("what has ended runs now: %+v", ran)
+	}
+	at := ended.Add(-500 * time.Millisecond)
+	for ; len(ran) == 0 && ended.Sub(at) < time.Minute; at = at.Add(-500 * time.Millisecond) { // it took as long as it took
+		g.read(&ran, "--access", "/no/access", "site", "trace", "--folder", records, "--time", at.UTC().Format(time.RFC3339Nano))
+	}
+	if len(ran) != 1 || !strings.Contains(ran[0].Subject, "/traced") || ran[0].Site != "siteB" || ran[0].Pilot != p.id || ran[0].Node == "" ||
+		ran[0].Process == nil || ran[0].Note != "succeeded" || ran[0].Ended.Sub(ran[0].Started) < time.Second {
+		t.Errorf("what ran at %s: %+v", at, ran)
+	}
+	g.expect(5, []string{"no records"}, "site", "trace", "--folder", filepath.Join(records, "none"), "--time", "1h")
 }
 
 // freePorts finds so many free ports in a row.

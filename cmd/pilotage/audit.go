@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pilotage-grid/pilotage/pilot/agent"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -28,6 +32,8 @@ func moment(text string, now time.Time) (*timestamppb.Timestamp, error) {
 	}
 	return timestamppb.New(now.Add(-ago)), nil
 }
+
+var auditHeader = []string{"AT", "WHAT", "PERSON", "SUBJECT", "SITE", "NODE", "PILOT", "PROCESS", "JOB", "STARTED", "ENDED", "NOTE"}
 
 func auditRow(e *pb.AuditEntry) []any {
 	when := func(at *timestamppb.Timestamp) string {
@@ -51,15 +57,23 @@ func (a *app) printAudit(ctx context.Context, c *clients, request *pb.ListAuditR
 	if err != nil {
 		return err
 	}
-	return printList(a.out, list, []string{"AT", "WHAT", "PERSON", "SUBJECT", "SITE", "NODE", "PILOT", "PROCESS", "JOB", "STARTED", "ENDED", "NOTE"}, auditRow)
+	return printList(a.out, list, auditHeader, auditRow)
 }
 
 func newSiteTrace(a *app) *cobra.Command {
 	request := &pb.ListAuditRequest{}
-	var at string
-	command := a.tool("trace", "Say whose work ran at a node at a time, under which pilot, process and batch job", func(ctx context.Context, c *clients, _ []string) error {
-		return a.printAudit(ctx, c, request)
-	})
+	var at, folder string
+	command := &cobra.Command{Use: "trace", Short: "Say whose work ran at a node at a time, under which pilot, process and batch job", Args: asUsed}
+	command.Long = command.Short + `.
+
+With --folder it reads, on the node, what the pilots there have recorded (pilot --records),
+without the queue. The pilots do not know whose work it is: the VO does, by the workflow.`
+	command.RunE = func(c *cobra.Command, _ []string) error {
+		if folder != "" {
+			return a.printNodeRecords(folder, request)
+		}
+		return a.withQueue(func(clients *clients) error { return a.printAudit(c.Context(), clients, request) })
+	}
 	command.PreRunE = func(*cobra.Command, []string) (err error) {
 		request.At, err = moment(at, time.Now())
 		return usage(err)
@@ -68,8 +82,31 @@ func newSiteTrace(a *app) *cobra.Command {
 	flags.StringVar(&request.Node, "node", "", "node, as pilot list calls it (default: all)")
 	flags.StringVar(&request.Site, "site", "", "site (default: all)")
 	flags.StringVar(&at, "time", "", "when it ran: a time, or how long ago")
+	flags.StringVar(&folder, "folder", "", "folder of this node with the records of its pilots, to be read instead of asking the queue")
 	_ = command.MarkFlagRequired("time")
 	return command
+}
+
+// printNodeRecords prints the attempts of a node's records that ran at a time, or may have.
+func (a *app) printNodeRecords(folder string, wanted *pb.ListAuditRequest) error {
+	records, err := agent.NodeRecords(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return coded(exitNotFound, "%s has no records of pilots: give what their --records names (%w)", folder, err)
+	} else if err != nil {
+		return err
+	}
+	at, list := wanted.GetAt().AsTime(), []*pb.AuditEntry{}
+	for _, r := range records {
+		if r.Started.After(at) || !r.Ended.IsZero() && r.Ended.Before(at) ||
+			wanted.GetNode() != "" && wanted.GetNode() != r.Node || wanted.GetSite() != "" && wanted.GetSite() != string(r.Site) {
+			continue
+		}
+		list = append(list, &pb.AuditEntry{
+			Kind: taskqueue.AuditRan, Subject: r.Attempt, Site: string(r.Site), Node: r.Node, Pilot: string(r.Pilot), Process: int64(r.Process), BatchJob: r.BatchJob,
+			At: taskpb.Time(r.Started), Started: taskpb.Time(r.Started), Ended: taskpb.Time(r.Ended), Note: r.Note,
+		})
+	}
+	return printList(a.out, list, auditHeader, auditRow)
 }
 
 func newAccessAudit(a *app) *cobra.Command {

@@ -64,6 +64,7 @@ refuses the access; 8 when another pilot uses the folder or a journal is there.`
 	flags.StringVar(&f.config.Accept, "accept", "", "when this pilot takes new work: a CEL expression over load, free_memory, free_disk, hour, minute, weekday and now, e.g. 'load < 0.5 && (hour >= 20 || hour < 6)' (default: always; docs/policies.md)")
 	flags.StringVar(&f.config.CheckCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
 	flags.StringVar(&f.config.Journal, "journal", "", "new file for what this pilot is told and assigns while it is master, for pilotage sim replay")
+	flags.StringVar(&f.config.Records, "records", "", "folder of this node for what ran here and when, for the site's admin: pilotage site trace --folder (default: records/ in the pilot folder, or beside it where that ends with the pilot)")
 	flags.StringVar(&f.sandbox, "sandbox", "auto", "what confines payloads at most: auto (namespaces where the node can, else landlock), landlock, or off")
 	flags.StringVar(&f.config.Container, "container", "", "folder of an unpacked image, e.g. /cvmfs/unpacked.cern.ch/..., in which payloads run: it is their root, read-only (default: the node's)")
 	flags.StringSliceVar(&f.config.Images, "images", nil, "folder in which images may lie that tasks name as their container (repeatable; default /cvmfs; none: no task names one)")

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -58,6 +59,8 @@ type NodeConfig struct {
 	// Accept is the pilot's own policy on when it takes new work, as
 	// matcher.CompileAcceptance reads it; "" is always.
 	Accept string
+	// Records is the folder for what ran on the node; see NodeRecord.
+	Records string
 	// CheckCommand is the VO's own check; empty is none.
 	CheckCommand string
 }
@@ -169,6 +172,9 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 	}
 	if c.Resources.Memory == 0 {
 		c.Resources.Memory = nodeMemory(getenv)
+	}
+	if c.Records == "" {
+		c.Records = filepath.Join(cmp.Or(c.Folder, filepath.Dir(DefaultFolder(getenv, "x"))), "records")
 	}
 	if c.GPUs == nil {
 		c.GPUs = nodeGPUs(getenv)

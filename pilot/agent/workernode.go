@@ -39,6 +39,7 @@ type workerNode struct {
 	cache   *disk.Cache
 	storage *storage.Client
 	runner  *exec.Runner
+	records *recorded
 }
 
 // Prepare satisfies Ground.
@@ -180,7 +181,7 @@ func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, e
 		Guests: n.config.Guests, Logger: log,
 		Logs: exec.Logs{All: func() []string { return logFolders(claimsFolder()) }},
 	}
-	config.Hidden = append([]string{filepath.Join(folder, "cache")}, config.Hidden...)
+	config.Hidden = append([]string{filepath.Join(folder, "cache"), n.config.Records}, config.Hidden...)
 	if n.config.SharedCache != "" {
 		config.Hidden = append(config.Hidden, filepath.Join(n.config.SharedCache, "cache"))
 	}
@@ -207,6 +208,9 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	if err := n.openCache(o.Log); err != nil {
 		return Equipment{}, err
 	}
+	if err := os.MkdirAll(n.config.Records, 0o700); err != nil { // so that it can be hidden
+		o.Log.Warn("what runs on this node is not recorded", "error", err)
+	}
 	runnerConfig, err := n.execConfig(n.config.Folder, o.Log)
 	if err != nil {
 		return Equipment{}, err
@@ -228,8 +232,11 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	}
 	client := peer.NewClient(peer.ClientConfig{Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, DataURL: "https://" + n.data.Addr().String()})
 	server := peer.NewServer(peer.ServerConfig{Cache: n.cache, Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, Log: o.Log})
+	n.records = &recorded{Payloads: n.runner, folder: n.config.Records, log: o.Log, about: NodeRecord{
+		Site: o.Site, Node: n.config.Host, Pilot: o.Pilot, BatchJob: n.config.BatchJob,
+	}}
 	return Equipment{
-		Cache: n.cache, Payloads: n.runner, Uploads: n,
+		Cache: n.cache, Payloads: n.records, Uploads: n,
 		Fetcher: fetch.New(fetch.Config{
 			Cache: n.cache, Peers: client, Storage: n.storage, Locator: o.Locator, Homes: o.Homes, Self: o.Peer, Site: o.Site,
 			Settings: o.Settings, Cached: o.Cached, BadCopy: o.BadCopy, Log: o.Log,
@@ -292,7 +299,7 @@ func (n *workerNode) Observe() (now matcher.Conditions, stop string) {
 func (n *workerNode) Close() error {
 	var failures []error
 	if n.runner != nil {
-		failures = append(failures, n.runner.Close())
+		failures = append(failures, n.runner.Close(), n.records.Close())
 	}
 	if n.cache != nil {
 		failures = append(failures, n.cache.Close())
