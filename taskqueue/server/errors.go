@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -115,11 +116,23 @@ func statusOf(err error) error {
 	if busy := (*busyError)(nil); errors.As(err, &busy) {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(busy.after)})
 	}
-	answer := status.New(code, err.Error())
+	answer := status.New(code, said(err))
 	if detailed, failed := answer.WithDetails(details...); failed == nil {
 		answer = detailed
 	}
 	return answer.Err()
+}
+
+// mostSaid bounds what a client is told of an error, which may quote what it sent: it
+// travels in a header, and clients refuse large ones without a word of what is in them.
+const mostSaid = 8 << 10
+
+func said(err error) string {
+	text := err.Error()
+	if len(text) > mostSaid {
+		text = strings.ToValidUTF8(text[:mostSaid], "") + "..."
+	}
+	return text
 }
 
 // reasonOf is the reason in an answer, else its code.

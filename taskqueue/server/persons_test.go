@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -369,5 +370,57 @@ func TestTheAuditLogTellsWhoRanWhat(t *testing.T) {
 	}
 	if check, err := q.admin().VerifyAudit(q.ctx, &pb.VerifyAuditRequest{}); err != nil || check.GetEntries() < 5 || len(check.GetDigest()) != 32 {
 		t.Errorf("%v, %v", check, err)
+	}
+}
+
+// How attempts of others failed is told to those who look after the site only: it names
+// files and programs of their owners.
+func TestFailuresAreTheirOwners(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	q.mustSubmit(single("failing"))
+	p := q.join("siteA")
+	reply, err := p.Sync(q.ctx, p.report(0))
+	if err != nil || len(reply.GetLeases()) != 1 {
+		t.Fatal(reply, err)
+	}
+	failed := p.outcome(reply.GetLeases()[0], 0)
+	failed.Ok, failed.Failure, failed.Reason = false, pb.FailureKind_FAILURE_KIND_PAYLOAD_FAILED, "output secret.dat is missing"
+	report := p.report(0, reply.GetLeases()...)
+	report.Outcomes = []*pb.Outcome{failed}
+	if _, err := p.Sync(q.ctx, report); err != nil {
+		t.Fatal(err)
+	}
+	for who, c := range map[string]struct {
+		*client
+		told bool
+	}{
+		"a user": {q.person("bob"), false}, "an admin": {q.admin(), true}, "who looks at all": {q.with("read-only", ""), true},
+		"the site's operator": {q.with("operator", "siteA"), true},
+	} {
+		one, err := c.GetPilot(q.ctx, &pb.GetPilotRequest{PilotId: p.id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.ListPilots(q.ctx, &pb.ListPilotsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, told := range []*pb.Pilot{one.GetPilot(), list.GetPilots()[0]} {
+			if (told.GetLastError() != "") != c.told || told.GetFailed() != 1 {
+				t.Errorf("%s is told %q of %d failures", who, told.GetLastError(), told.GetFailed())
+			}
+		}
+	}
+}
+
+// An error that quotes what was sent, however long that is, reaches who sent it.
+func TestLongNamesAreRefusedLegibly(t *testing.T) {
+	q := start(t)
+	long := strings.Repeat("a", 10<<20)
+	_, err := q.submit().GetWorkflow(q.ctx, &pb.GetWorkflowRequest{Workflow: long})
+	wantRefusal(t, err, codes.NotFound, "NOT_FOUND")
+	if text := err.Error(); len(text) > 10<<10 {
+		t.Errorf("the error has %d bytes", len(text))
 	}
 }

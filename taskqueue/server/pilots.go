@@ -280,7 +280,7 @@ func (h *pilotHandlers) GetPilot(ctx context.Context, in *pb.GetPilotRequest) (*
 		if len(found) == 0 {
 			return taskqueue.NotFound("pilot", id)
 		}
-		list, err := describePilots(t, found)
+		list, err := describePilots(t, callerOf(ctx), found)
 		if err == nil {
 			out.Pilot = list[0]
 		}
@@ -320,13 +320,15 @@ func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest
 			found = found[:size]
 			out.NextPageToken = pageToken("pilots", string(found[size-1].ID))
 		}
-		out.Pilots, err = describePilots(t, found)
+		out.Pilots, err = describePilots(t, callerOf(ctx), found)
 		return err
 	})
 }
 
-// describePilots adds what runs at pilots and which of them are masters.
-func describePilots(t *taskqueue.Turn, pilots []taskqueue.PilotRecord) ([]*pb.Pilot, error) {
+// describePilots adds what runs at pilots and which of them are masters. How an attempt
+// failed, which names files and programs of its owner, only those learn who look after
+// the site, or at everything.
+func describePilots(t *taskqueue.Turn, c caller, pilots []taskqueue.PilotRecord) ([]*pb.Pilot, error) {
 	masters := make(map[task.PilotID]bool)
 	sites, err := t.Sites().All()
 	if err != nil {
@@ -343,6 +345,9 @@ func describePilots(t *taskqueue.Turn, pilots []taskqueue.PilotRecord) ([]*pb.Pi
 			return nil, fmt.Errorf("load what runs at %s: %w", p.ID, err)
 		}
 		list[i] = pilotOf(p, len(running), present(p) && masters[p.ID])
+		if !c.person.Admin && !c.person.Looks && (c.kind != operator || c.site != p.Site) {
+			list[i].LastError = ""
+		}
 	}
 	return list, nil
 }

@@ -3262,7 +3262,7 @@ type Pilot struct {
 	// Attempts with an accepted outcome.
 	Done   uint64 `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`
 	Failed uint64 `protobuf:"varint,20,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Of its newest failed attempt.
+	// Of its newest failed attempt; for its site's operator, admins, and who looks at all.
 	LastError string `protobuf:"bytes,21,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Inputs of its attempts; from its own cache, and from other pilots'.
 	Reads      uint64 `protobuf:"varint,22,opt,name=reads,proto3" json:"reads,omitempty"`
