@@ -18,6 +18,7 @@ type grid struct {
 	store   taskqueue.Store
 	rules   *taskqueue.Rules
 	clock   taskqueue.Instant
+	skew    time.Duration // by which the wall clock is wrong
 	random  *rand.Rand
 	effects taskqueue.Effects
 	crews   map[task.Site]*crew
@@ -54,7 +55,7 @@ func gridOn(t judge, store taskqueue.Store) *grid {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (g *grid) turn(tx taskqueue.Tx) *taskqueue.Turn {
-	return &taskqueue.Turn{Tx: tx, Clock: g.clock, Wall: epoch.Add(time.Duration(g.clock)), Random: g.random, Effects: &g.effects}
+	return &taskqueue.Turn{Tx: tx, Clock: g.clock, Wall: epoch.Add(time.Duration(g.clock) + g.skew), Random: g.random, Effects: &g.effects}
 }
 
 // update runs rules in one transaction.

@@ -51,17 +51,12 @@ func (q *queue) dismissOverdueOf(site *SiteRecord) {
 // not.
 func (m *members) overdue(site *SiteRecord, pilot *PilotRecord) string {
 	absent := m.config.Site.Pilot.AbsentAfter
-	since := pilot.Registered
-	for _, later := range []time.Time{site.Called, pilot.Spoke} {
-		if later.After(since) {
-			since = later
-		}
-	}
+	since := max(pilot.Since, site.RollAt, pilot.SpokeAt)
 	silent := m.Clock.Sub(site.LastSync)
 	switch met := pilot.Met > 0 || site.reigned(pilot.ID); {
 	case !pilot.Ends.IsZero() && m.Wall.After(pilot.Ends.Add(m.config.Site.Pilot.DeadAfterEnd)):
 		return fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
-	case pilot.Met == site.Roll || !m.Wall.After(since.Add(absent)) || m.Clock.Sub(site.ModeSince) < absent:
+	case pilot.Met == site.Roll || m.Clock <= since.Add(absent) || m.Clock.Sub(site.ModeSince) < absent:
 		return ""
 	case pilot.ID == site.Master && pilot.Met == 0 && silent >= absent:
 		return fmt.Sprintf("it is its site's master, and was not heard for %s", silent.Round(time.Second))

@@ -65,6 +65,29 @@ func TestPilotsPastTheirEndAreDismissed(t *testing.T) {
 	g.check()
 }
 
+// TestHowLongAPilotIsAwaitedIsNoMatterOfTheWallClock: one that jumps keeps nobody that
+// never came, and drops nobody that is on its way.
+func TestHowLongAPilotIsAwaitedIsNoMatterOfTheWallClock(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
+		g := newGrid(t)
+		a := g.addSite("A")
+		a.join("master", 1)
+		a.sync()
+		never := a.enlist("peer2", 30*24*time.Hour)
+		g.skew = skew
+		for second := 0; second < 240; second += 5 {
+			g.tick(5 * time.Second)
+			a.sync()
+			if p := g.pilot(never); second < 90 && p.State != taskqueue.PilotAlive {
+				t.Fatalf("the wall clock jumps by %s: after %d s it is %s (%s)", skew, second, p.State, p.Reason)
+			}
+		}
+		if p := g.pilot(never); p.State != taskqueue.PilotDead {
+			t.Errorf("the wall clock jumps by %s: 4 min later who never came is %s", skew, p.State)
+		}
+	}
+}
+
 // TestAPilotThatLivesByItsWordHasToRepeatIt: its master took it for dead, so that one
 // does not tell when it dies.
 func TestAPilotThatLivesByItsWordHasToRepeatIt(t *testing.T) {

@@ -275,7 +275,7 @@ type SiteOffice struct {
 	Resigned bool
 	History  []Mastership // newest last, bounded
 	Roll     uint64       // another one in every term and after every start of the queue
-	Called   time.Time    // since when its members are to be met by this Roll
+	RollAt   Instant      // since when its members are to be met by this Roll
 }
 
 // SiteMembers are a site's pilots and their nodes, as far as they are counted or
@@ -411,7 +411,8 @@ type PilotRecord struct {
 	PilotDescription `record:"inline"`
 
 	State      PilotState
-	Registered time.Time
+	Registered time.Time // first
+	Since      Instant   // of its last registration
 	Met        uint64    // its site's Roll when a master met it last; 0: none has
 	Certified  time.Time // end of the longest membership certificate that it got
 	Ended      time.Time
@@ -422,7 +423,7 @@ type PilotRecord struct {
 	// Unreachable: no other pilot can be reached from it, or none reaches it,
 	// by its own word; see Rules.Unreachable.
 	Unreachable bool
-	Spoke       time.Time // when it said so last
+	SpokeAt     Instant   // when it said so last
 	Sums        PilotSums // of what it did
 	Tried       Instant   // the last trial that it has answered, by reaching the others or being Unreachable
 }

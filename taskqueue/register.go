@@ -165,7 +165,7 @@ func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord
 		site.Registered -= pilot.Slots
 	}
 	m.describePilot(pilot, reg)
-	pilot.Unreachable = false
+	pilot.Since, pilot.Unreachable = m.Clock, false
 	m.revive(site, pilot)
 	if !again {
 		m.Effects.tellOfPilot(NewsPilotJoined, pilot, task.Counted(pilot.Slots, "slot"))
@@ -236,7 +236,7 @@ func (m *office) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why s
 // callRoll has all members of a site met anew, under a number of which its master
 // has not heard.
 func (m *office) callRoll(site *SiteRecord, number uint64) {
-	site.Roll, site.Called = max(1, number), m.Wall
+	site.Roll, site.RollAt = max(1, number), m.Clock
 	m.sites.touch(site.Name)
 }
 

@@ -44,7 +44,7 @@ func (r *Rules) Unreachable(t *Turn, u Unreachable) (_ task.SiteSettings, err er
 		q.members.revive(site, pilot)
 		pilot.Met = 0
 	}
-	pilot.Unreachable, pilot.Spoke = true, q.Wall
+	pilot.Unreachable, pilot.SpokeAt = true, q.Clock
 	q.pilots.touch(pilot.ID)
 	q.fallBack(site, u.Reason)
 	return r.Settings(*site), nil
@@ -84,7 +84,7 @@ func (q *queue) fallBack(site *SiteRecord, reason string) {
 // master tells whom it meets, it has been there for long.
 func (m *members) works(site *SiteRecord, pilot *PilotRecord) bool {
 	return pilot.Met > 0 || pilot.Tried > 0 ||
-		site.wanted().Central() && m.Wall.Sub(pilot.Registered) >= m.config.Site.Pilot.AbsentAfter
+		site.wanted().Central() && m.Clock.Sub(pilot.Since) >= m.config.Site.Pilot.AbsentAfter
 }
 
 // Tried is a pilot's answer to a trial.

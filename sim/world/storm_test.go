@@ -35,6 +35,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()
 	for seed, what := range map[uint64]string{
 		3826803197: "a task was asked back of a pilot that was gone",
+		228000176:  "pilots that had gone counted for as long as a wall clock was set back",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)
