@@ -182,6 +182,35 @@ func TestIdleSiteRecallsFromTheLoadedOne(t *testing.T) {
 	g.check()
 }
 
+// A site keeps the tasks that it has slots for, also while these stage in their inputs.
+func TestIdleSiteLeavesTasksThatHaveSlots(t *testing.T) {
+	for name, capacity := range map[string]task.Capacity{
+		"just handed out": {FreeSlots: 4}, "stage in": {Assigned: 4}, "half of them run": {Assigned: 2, Running: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrid(t)
+			a, b := g.addSite("A"), g.addSite("B")
+			a.join("peerA", 4)
+			g.mustSubmit(taskqueue.Submission{Name: "bag", Tasks: jobs("t", 4)})
+			a.sync()
+			if len(a.held()) != 4 {
+				t.Fatalf("A holds %d tasks, want all 4: nobody else is live", len(a.held()))
+			}
+			b.join("peerB", 4)
+			b.sync()
+			record := g.siteRecord("A")
+			capacity.Pilots, capacity.Slots = 1, 4
+			record.Capacity = capacity
+			g.must(func(t *taskqueue.Turn) error { return t.Sites().Save(record) })
+			g.tick(time.Second)
+			a.sync()
+			if len(a.reply.Revoked) > 0 {
+				t.Errorf("%d tasks are recalled that have slots at A", len(a.reply.Revoked))
+			}
+		})
+	}
+}
+
 func TestIdleSyncWritesNothing(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")

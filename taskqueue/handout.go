@@ -140,6 +140,13 @@ func (s *SiteRecord) idle() int {
 	return free - s.unstarted()
 }
 
+// surplus is how many unstarted tasks have no slot at a site: those that stage in have
+// one, and so have those that are to come to free ones.
+func (s *SiteRecord) surplus() int {
+	c := &s.Capacity
+	return s.unstarted() - min(c.Assigned, max(0, c.Slots-c.FreeSlots-c.Running)) - c.FreeSlots
+}
+
 // live tells whether a site counts in shares: it has pilots and is heard.
 func (r *records) live(s *SiteRecord) bool {
 	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && r.Clock.Sub(s.LastHeard()) < r.config.Site.LiveFor
