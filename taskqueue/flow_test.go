@@ -211,6 +211,30 @@ func TestIdleSiteLeavesTasksThatHaveSlots(t *testing.T) {
 	}
 }
 
+// A queue that was put back to a backup has forgotten the end of a task, and its master
+// that it has the task: the outcome of a reader, which waits for that of the maker, has
+// the lease sent again.
+func TestALeaseIsSentAgainForWhomReadersWait(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peerA", 2)
+	g.mustSubmit(taskqueue.Submission{Name: "flow", Tasks: []task.Task{job("make", nil, []string{"f"}), job("read", []string{"f"}, nil)}})
+	a.sync()
+	held := a.waiting()
+	if len(held) != 2 {
+		t.Fatalf("A holds %d tasks, want both", len(held))
+	}
+	maker := a.start(held[0].Task.ID, a.members[0])
+	a.succeed(maker)
+	delete(a.running, maker.id.Task) // its outcome was acknowledged, and is forgotten
+	reader := a.start(held[1].Task.ID, a.members[0])
+	a.end(reader.id.Task, a.succeed(reader))
+	reply := a.sync()
+	if len(reply.Leases) != 1 || len(reply.Leases[0].Tasks) != 2 || len(reply.Acks) > 0 {
+		t.Errorf("the lease is not sent again: %+v", reply)
+	}
+}
+
 func TestIdleSyncWritesNothing(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")

@@ -17,12 +17,15 @@ type lifecycle struct {
 	// uninformed are LEASED tasks with an input that was made elsewhere after
 	// their site had got them.
 	uninformed map[task.ID]struct{}
-	walkable   []task.ID            // BLOCKED readers seen on the way: candidates to lease ahead
-	arisen     map[ClassID]struct{} // classes that got READY tasks since the last settling
+	// awaited are leases with a task whose outcome others wait for: who holds the lease
+	// may think that it has ended, as after a queue was put back to a backup.
+	awaited  map[task.LeaseID]struct{}
+	walkable []task.ID            // BLOCKED readers seen on the way: candidates to lease ahead
+	arisen   map[ClassID]struct{} // classes that got READY tasks since the last settling
 }
 
 func newLifecycle(records *records) *lifecycle {
-	return &lifecycle{records: records, reviewing: make(map[task.ID]struct{}), uninformed: make(map[task.ID]struct{})}
+	return &lifecycle{records: records, reviewing: make(map[task.ID]struct{}), uninformed: make(map[task.ID]struct{}), awaited: make(map[task.LeaseID]struct{})}
 }
 
 // review asks for a task's readiness to be judged anew when the turn settles.

@@ -237,6 +237,7 @@ func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait b
 		maker := j.tasks.held[f.ProducerTask]
 		if f.Producer.IsZero() && maker != nil && !maker.State.Terminal() && maker.Generation == r.Producer.Generation {
 			wait = true
+			j.outcomes.life.awaited[maker.Lease] = struct{}{}
 			continue
 		}
 		return false, false

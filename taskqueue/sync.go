@@ -309,13 +309,17 @@ func asks(open []Revocation) []task.Revoked {
 
 // holds tells whether a site has all tasks of a lease in hand, by its own word.
 func (l *leasing) holds(s *task.Sync, lease *Lease) bool {
+	if _, awaited := l.life.awaited[lease.ID]; awaited {
+		return false
+	}
 	i := slices.Index(s.Leases, lease.ID)
 	return i >= 0 && (i >= len(s.Tasks) || s.Tasks[i] >= lease.Open)
 }
 
 // answerLeases renews the leases that a master holds, tells which of them are
 // over, and sends again in full those of which it does not know, or not of every
-// task: a queue that was put back to a backup has forgotten outcomes.
+// task: a queue that was put back to a backup has forgotten outcomes. Where as many
+// tasks came since, outcomes of readers that wait for one of a maker tell it.
 func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncReply) {
 	// The turn's own changes come first: what they emptied is over.
 	l.life.saveLeases()
