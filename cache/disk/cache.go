@@ -181,9 +181,7 @@ func (c *Cache) keep(f *stored, outputs ...task.OutputID) (changed bool) {
 			continue
 		}
 		if !f.Sole() {
-			if err := c.index.MarkSole(f.Key); err != nil {
-				c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
-			}
+			agree(c.log, f.Key, c.index.MarkSole(f.Key))
 		}
 		f.Outputs = append(slices.Clone(f.Outputs), output)
 		changed = true
@@ -203,9 +201,7 @@ func (c *Cache) LetGo(key task.FileKey, output task.OutputID) {
 	}
 	f.Outputs = slices.DeleteFunc(slices.Clone(f.Outputs), func(o task.OutputID) bool { return o == output })
 	if !f.Sole() {
-		if err := c.index.MarkStored(f.Key); err != nil {
-			c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
-		}
+		agree(c.log, f.Key, c.index.MarkStored(f.Key))
 	}
 	c.rewriteMetadata(f)
 	lost := c.forget(c.index.Shed())
@@ -327,11 +323,16 @@ func (c *Cache) unlist(f *stored) []task.FileKey {
 	return append([]task.FileKey{f.Key}, f.Names...)
 }
 
+// agree tells of an error of the index, which then has not what the files are.
+func agree(log *slog.Logger, key task.FileKey, err error) {
+	if err != nil {
+		log.Error("cache index and files disagree", "file", key, "error", err)
+	}
+}
+
 // dropLocked removes one file from index and disk; finish what it returns.
 func (c *Cache) dropLocked(f *stored) losses {
-	if err := c.index.Remove(f.Key); err != nil {
-		c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
-	}
+	agree(c.log, f.Key, c.index.Remove(f.Key))
 	return c.forget([]task.FileKey{f.Key})
 }
 

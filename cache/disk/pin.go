@@ -47,9 +47,7 @@ func (c *Cache) Pin(key task.FileKey) (*Pinned, error) {
 }
 
 func (c *Cache) pinLocked(f *stored) *Pinned {
-	if err := c.index.Pin(f.Key); err != nil {
-		c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
-	}
+	agree(c.log, f.Key, c.index.Pin(f.Key))
 	c.touchMetadata(f)
 	c.use(f.Digest)
 	return &Pinned{Entry: f.snapshot(), Path: c.contentPath(f.Digest), cache: c, file: f}
@@ -86,9 +84,7 @@ func (p *Pinned) Release() {
 	if c.files[p.Key] != p.file {
 		return
 	}
-	if err := c.index.Unpin(p.Key); err != nil {
-		c.log.Error("cache index and files disagree", "file", p.Key, "error", err)
-	}
+	agree(c.log, p.Key, c.index.Unpin(p.Key))
 }
 
 // Open opens the content for reading. What was opened stays readable and

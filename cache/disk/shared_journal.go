@@ -146,7 +146,7 @@ func (c *Cache) look(digest task.Digest) {
 			c.log.Warn("half a cached file cannot be removed", "path", path, "error", err)
 		}
 		if f != nil {
-			_ = c.index.Remove(key) // it has what files has
+			agree(c.log, key, c.index.Remove(key))
 			s.gone = append(s.gone, c.unlist(f)...)
 		}
 		return
@@ -158,14 +158,14 @@ func (c *Cache) look(digest task.Digest) {
 		if f.Sole() {
 			mark = c.index.MarkSole
 		}
-		_ = mark(key)
+		agree(c.log, key, mark(key))
 		return
 	case f != nil:
-		_ = c.index.Remove(key)
+		agree(c.log, key, c.index.Remove(key))
 		c.unlist(f)
 	default:
 		s.brought = append(s.brought, now.snapshot())
 	}
-	_ = c.index.Restore(key, now.Size, now.Sole())
+	agree(c.log, key, c.index.Restore(key, now.Size, now.Sole()))
 	c.list(now)
 }

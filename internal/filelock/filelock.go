@@ -16,35 +16,34 @@ var ErrHeld = errors.New("another process holds the lock")
 // Open opens a file or folder and locks it until the returned file is closed. With
 // wait it waits for its turn; else the error is ErrHeld where somebody holds it.
 func Open(path string, flags int, wait bool) (*os.File, error) {
-	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := Lock(file, wait); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	return open(path, flags, alone(wait))
 }
 
 // OpenShared is Open for one of many that hold the lock together. The error is ErrHeld
 // where somebody holds it alone, and the other way about.
 func OpenShared(path string, flags int) (*os.File, error) {
+	return open(path, flags, unix.LOCK_SH|unix.LOCK_NB)
+}
+
+func open(path string, flags, how int) (*os.File, error) {
 	file, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(file, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+	if err := flock(file, how); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
 }
 
 // Lock locks a file that is open.
-func Lock(file *os.File, wait bool) error {
+func Lock(file *os.File, wait bool) error { return flock(file, alone(wait)) }
+
+func alone(wait bool) (how int) {
 	if wait {
-		return flock(file, unix.LOCK_EX)
+		return unix.LOCK_EX
 	}
-	return flock(file, unix.LOCK_EX|unix.LOCK_NB)
+	return unix.LOCK_EX | unix.LOCK_NB
 }
 
 // Unlock gives the lock of an open file back.

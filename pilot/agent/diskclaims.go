@@ -83,15 +83,15 @@ func claimInTurn(claims string, claim diskClaim, decide decideDisk) (*os.File, e
 			pools[other.Pool] = other.PoolBytes
 		}
 	}
-	if claim.PoolBytes, err = poolBytes(claim, pools, atLeast(left, free)); err != nil {
+	room, _ := atLeast(left, free)
+	if claim.PoolBytes, err = poolBytes(claim, pools, room); err != nil {
 		return nil, err
 	}
 	if _, counted := pools[claim.Pool]; !counted {
 		left -= claim.PoolBytes
 	}
 	share := task.Bytes(float64(max(0, left)) * float64(claim.Cores) / float64(max(claim.Cores, coresLeft)))
-	shared := share < crumbs && free >= 2*crumbs
-	share = atLeast(share, free)
+	share, shared := atLeast(share, free)
 	if claim.Bytes, err = decide(share, shared, claim.PoolBytes); err != nil {
 		return nil, err
 	}
@@ -99,12 +99,13 @@ func claimInTurn(claims string, claim diskClaim, decide decideDisk) (*os.File, e
 	return keepClaim(claims, claim)
 }
 
-// atLeast is half of what is free where others have left less than crumbs of it.
-func atLeast(share, free task.Bytes) task.Bytes {
+// atLeast is half of what is free where others have left less than crumbs of it: then it
+// is shared.
+func atLeast(share, free task.Bytes) (room task.Bytes, shared bool) {
 	if share < crumbs && free >= 2*crumbs {
-		return free / 2
+		return free / 2, true
 	}
-	return max(0, share)
+	return max(0, share), false
 }
 
 // poolBytes is the size of a shared cache: what was said, what others have claimed, or
