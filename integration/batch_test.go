@@ -285,6 +285,7 @@ func freePorts(t *testing.T, n int) int {
 
 // withoutSandbox: pilot list says where nothing confines payloads.
 func withoutSandbox(g *grid) {
+	g.openWay()
 	p := g.addPilot("siteB", "--sandbox", "off")
 	if said := g.pilot(p.id); said.GetConfinement() != 0 || len(said.GetWalls()) > 1 { // the account's, of a pilot that root has started
 		g.t.Errorf("payloads are said to be confined by %v", said)

@@ -21,7 +21,12 @@ func baseFolder(folder string) (string, error) {
 		}
 		return folder, nil
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	// Payloads of another account pass through what lies above.
+	err := os.MkdirAll(filepath.Dir(folder), 0o711)
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
 		return "", fmt.Errorf("the pilot's folder: %w", err)
 	}
 	return folder, nil

@@ -50,6 +50,20 @@ func TestOwnFolderRefusesFoldersOfOthers(t *testing.T) {
 	}
 }
 
+// TestPayloadsPassToANewFolder: what lies above a folder that the pilot makes lets payloads
+// of another account pass.
+func TestPayloadsPassToANewFolder(t *testing.T) {
+	above := filepath.Join(t.TempDir(), "scratch", "site")
+	if _, err := baseFolder(filepath.Join(above, "pilot")); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{above, filepath.Dir(above)} {
+		if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o711 {
+			t.Errorf("%s is made with mode %v (%v), want 0711", folder, info.Mode(), err)
+		}
+	}
+}
+
 func TestFoldersOfKilledPilotsAreRemoved(t *testing.T) {
 	base := t.TempDir()
 	open := func(name string) *disk.Cache {

@@ -167,6 +167,11 @@ func (n *workerNode) confinement() (task.Walls, error) {
 	if err != nil {
 		return none, err
 	}
+	if runnerConfig.PayloadUser != nil { // its work folders lie below
+		if err := errors.Join(os.Chmod(base, 0o711), os.Chmod(folder, 0o711)); err != nil {
+			return none, fmt.Errorf("the pilot's folder: %w", err)
+		}
+	}
 	runner, err := exec.New(runnerConfig)
 	if err != nil {
 		return none, err

@@ -446,8 +446,10 @@ func TestPayloadsOfRootGetAnotherAccount(t *testing.T) {
 		return // nobody to change to
 	}
 	for _, mode := range []SandboxMode{Off, OnlyLandlock, Auto} {
-		s := newStand(t, func(c *Config) { c.Sandbox, c.PayloadUser = mode, &Account{UID: 65534, GID: 65534} })
-		passThrough(t, s.cfg.WorkDir)
+		s := newStand(t, func(c *Config) {
+			c.Sandbox, c.PayloadUser = mode, &Account{UID: 65534, GID: 65534}
+			passThrough(t, c.WorkDir)
+		})
 		level, _ := s.Level()
 		spec := s.shell(`id -u; id -g; chmod u+w small; echo more >> small; mkdir -m 700 d; echo x > d/out; chmod 000 d/out; grep -c . /proc/self/status > /dev/null; grep CapEff /proc/self/status; ! cat /etc/shadow 2>/dev/null`)
 		spec.Inputs = []StagedInput{{Name: "small", Path: s.cached("s", "x", 0o444)}}

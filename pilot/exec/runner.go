@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -101,7 +102,32 @@ func (r *Runner) raise() error {
 	if err == nil {
 		err = r.cfg.Network.check(r.level, r.abi)
 	}
+	if err == nil && r.level < Namespaces && r.cfg.PayloadUser != nil {
+		err = mayEnter(r.cfg.PayloadUser, r.cfg.WorkDir)
+	}
 	return err
+}
+
+// mayEnter refuses a work folder that the payloads' account cannot reach: all would fail.
+// In namespaces the way there is another one.
+func mayEnter(account *Account, folder string) error {
+	for ; folder != "/"; folder = filepath.Dir(folder) {
+		info, err := os.Stat(folder)
+		if err != nil {
+			return err
+		}
+		enter := os.FileMode(0o001)
+		switch owner, _ := info.Sys().(*syscall.Stat_t); {
+		case owner != nil && int(owner.Uid) == account.UID:
+			enter = 0o100
+		case owner != nil && int(owner.Gid) == account.GID:
+			enter = 0o010
+		}
+		if info.Mode()&enter == 0 {
+			return fmt.Errorf("payloads run as user %d, who cannot enter %s: choose another folder with --cache, or let that user pass (chmod o+x)", account.UID, folder)
+		}
+	}
+	return nil
 }
 
 // build raises what walls it can.
