@@ -67,7 +67,7 @@ var evil = map[string]string{
 	// Processes.
 	"see other processes":                   `[ -d /proc/$PILOT ] && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
 	"signal the pilot":                      `kill -CONT $PILOT && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
-	"renice the pilot":                      `renice -n 0 -p $PILOT && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
+	"renice the pilot":                      `set -- $(cat /proc/$PILOT/stat); renice -n ${19} -p $PILOT && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
 	"limit the pilot":                       `prlimit --pid $PILOT --core=0 && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
 	"bind the pilot to cores":               `taskset -pc 0-1023 $PILOT && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
 	"read the pilot's limits":               `cat /proc/$PILOT/limits && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,

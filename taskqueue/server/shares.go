@@ -13,8 +13,11 @@ const (
 	mostAtOnce   = 64
 	besideOthers = 4
 	// comingBesideOthers is how many more calls of an identity may be under way to the
-	// store, while others call: what is refused before it is read costs least.
-	comingBesideOthers = 32
+	// store, while others call; comingOfMost, of one that calls more than twice as often
+	// as any other: what is refused before it is read costs least. Who calls less than
+	// that may wait for a commit of half a second.
+	comingBesideOthers = 128
+	comingOfMost       = 32
 	// refusedPause is how long the store rests from an identity that was refused lately,
 	// in times of what its last call cost.
 	refusedPause = 8
@@ -32,10 +35,41 @@ type shares struct {
 	mutex sync.Mutex
 	of    map[string]*share
 	swept time.Time
+	// Who has called most since the last sweep, and between the last two.
+	most, mostBefore busiest
+}
+
+// busiest are the two identities that have called most, also in vain, the most first.
+type busiest [2]struct {
+	identity string
+	calls    int
+}
+
+// note takes note of how often an identity has called.
+func (b *busiest) note(identity string, calls int) {
+	switch {
+	case identity == b[0].identity:
+		b[0].calls = calls
+	case calls > b[0].calls:
+		b[1] = b[0]
+		b[0].identity, b[0].calls = identity, calls
+	case calls > b[1].calls:
+		b[1].identity, b[1].calls = identity, calls
+	}
+}
+
+// other is how often one called that is not this identity.
+func (b *busiest) other(identity string) int {
+	if b[0].identity == identity {
+		return b[1].calls
+	}
+	return b[0].calls
 }
 
 // share is what one identity has at work.
 type share struct {
+	asked   int // since the last sweep
+	before  int // between the last two
 	coming  int // calls that have not been in the store yet
 	inside  int
 	waiting []chan struct{} // the longest first
@@ -64,11 +98,19 @@ func (s *shares) sweep(now time.Time) {
 		return
 	}
 	s.swept = now
-	for other, of := range s.of {
+	s.most, s.mostBefore = busiest{}, s.most
+	for identity, of := range s.of {
 		if of.coming == 0 && of.inside == 0 && len(of.waiting) == 0 && now.Sub(of.last) > aroundFor {
-			delete(s.of, other)
+			delete(s.of, identity)
+			continue
 		}
+		of.before, of.asked = of.asked, 0
 	}
+}
+
+// asksMost tells whether an identity calls more than twice as often as any other.
+func (s *shares) asksMost(identity string, of *share) bool {
+	return max(of.asked, of.before) > 2*max(s.most.other(identity), s.mostBefore.other(identity))
 }
 
 // slowed tells whether an identity has asked for too much lately.
@@ -92,8 +134,12 @@ func (s *shares) shareOf(identity string, now time.Time) *share {
 // comes tells whether one more call may be under way to the store.
 func (s *shares) comes(identity string, now time.Time) bool {
 	of := s.shareOf(identity, now)
-	if of.coming >= comingBesideOthers && len(s.of) > 1 {
-		return false
+	of.asked++
+	s.most.note(identity, of.asked)
+	if len(s.of) > 1 {
+		if of.coming >= comingBesideOthers || of.coming >= comingOfMost && s.asksMost(identity, of) {
+			return false
+		}
 	}
 	of.coming++
 	return true
