@@ -22,6 +22,7 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/journal"
 	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -184,7 +185,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 		return Membership{}, err
 	}
 	a.queue = &grpcQueue{site: access.Site, client: pb.NewPilotServiceClient(a.conn)}
-	a.settings.now = membership.Settings
+	a.settings.set(membership.Settings)
 	a.self = matcher.Pilot{
 		ID: membership.Pilot, Site: access.Site, Host: a.config.Host, Resources: a.config.Resources, Slots: a.config.Slots,
 		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
@@ -200,7 +201,7 @@ func (a *Agent) occupy(m Membership) error {
 	r := &roles{
 		shell: a.shell, self: a.self, ends: a.ends, settings: a.settings, network: a.network,
 		own:      identity.MemberCertificate{DER: m.Certificate, Key: a.key},
-		observer: a.config.Observer, briefed: make(map[task.PeerID]bool), lists: lists{begun: make(map[uint64]time.Time)},
+		observer: a.config.Observer, lists: lists{begun: make(map[uint64]time.Time)},
 		recorder: &a.recorder, draining: draining{over: make(chan struct{})},
 	}
 	a.roles = r
@@ -209,7 +210,7 @@ func (a *Agent) occupy(m Membership) error {
 		contacts: append([]dht.Member{m.Joined.Master}, m.Joined.Contacts...), checking: a.checking,
 	}
 	r.reach = a.reach
-	r.claims = &claims{shell: a.shell, queue: a.queue, reach: a.reach, settle: r.settle}
+	r.claims = &claims{shell: a.shell, queue: a.queue, settle: r.settle, refuse: func(why string) { r.officeEvent(office.ClaimRefused{Why: why}) }}
 	r.files = &files{shell: a.shell, network: a.network, aliases: newAliases(), worker: r.workerEvents, changed: r.cacheChanged}
 	equipment, err := a.ground.Occupy(Occupant{
 		Site: a.self.Site, Pilot: m.Pilot, Peer: self.Peer, Own: r.own, Verifier: a.verifier,
@@ -238,7 +239,7 @@ func (a *Agent) join(m Membership) error {
 	core.Step(time.Now(), worker.SiteChanged{Settings: settings})
 	core.AcceptBy(a.config.acceptance)
 	core.Step(time.Now(), worker.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
-	r.worker, r.master, r.office = core, master.New(master.Config{}, a.self.ID, compiler), master.NewOffice(a.network.peer)
+	r.worker, r.master, r.office = core, master.New(master.Config{}, a.self.ID, compiler), office.New(a.network.peer, settings)
 	header := journal.Header{Version: a.config.Version, Site: a.self.Site, Pilot: a.self.ID, Config: master.DefaultConfig()}
 	if err := a.recorder.begin(header); err != nil {
 		return err
@@ -249,10 +250,7 @@ func (a *Agent) join(m Membership) error {
 	joined.Self.Peer, joined.Self.Pilot = a.network.peer, m.Pilot
 	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.footing.DataURL
 	a.network.joining = func() error { return a.node.Join(m.Certificate, joined, r.hooks()) }
-	a.loop.Post(func() {
-		r.setMode(settings.Mode, settings.Mode)
-		a.reach.heedTrial(settings.Trial)
-	})
+	r.officeEvent(office.Began{})
 	if settings.Mode == task.ModeIsolated {
 		return nil
 	}
@@ -285,7 +283,7 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 		service("scrub", a.scrub)
 	}
 	service("loop", func(ctx context.Context) error {
-		return a.loop.Run(ctx, a.roles.tick, a.roles.worker.Deadline, a.roles.master.Deadline)
+		return a.loop.Run(ctx, a.roles.tick, a.roles.worker.Deadline, a.roles.master.Deadline, a.roles.office.Deadline)
 	})
 	a.group.Go(func() error {
 		defer stop()

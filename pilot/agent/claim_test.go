@@ -28,8 +28,8 @@ func TestQueueThatIsAwayIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
 	queue := &deafQueue{err: errors.New("away")}
 	a := &claims{
-		shell: &shell{log: slog.New(slog.NewTextHandler(&log, nil))}, queue: queue, reach: &reach{settings: &siteSettings{}},
-		settle: func(time.Time, task.SiteSettings) {},
+		shell: &shell{log: slog.New(slog.NewTextHandler(&log, nil))}, queue: queue,
+		settle: func(time.Time, task.SiteSettings) {}, refuse: func(string) {},
 	}
 	said := func() int { return strings.Count(log.String(), "cannot be asked for the mastership") }
 	for range 7200 {

@@ -17,14 +17,13 @@ type claims struct {
 	*shell
 
 	queue  Queue
-	reach  *reach
 	settle settingsHeard
+	refuse func(why string) // told of refusals
 
 	mu      sync.Mutex
 	granted *ClaimReply // last granted claim, until the mastership begins
 	refused task.Term   // in office when the last claim was refused
 	unasked bool        // the last claim did not reach the queue
-	cutOff  cutOff
 }
 
 // claim asks the queue for the mastership.
@@ -51,13 +50,12 @@ func (c *claims) claim(ctx context.Context, claim dht.Claim) dht.ClaimAnswer {
 	if c.refused = reply.Term; reply.Granted {
 		c.granted, c.refused = &reply, task.Term{}
 	}
-	cutOff := !reply.Granted && !c.reach.settings.isolated() && c.cutOff.refused(time.Now())
 	c.mu.Unlock()
 	if !reply.Granted && known != reply.Term {
 		c.log.Info("the mastership was not granted", "why", reply.Why)
 	}
-	if cutOff {
-		c.reach.tellUnreachable(ctx, "it hears no master, and the queue does: "+reply.Why)
+	if !reply.Granted {
+		c.refuse(reply.Why)
 	}
 	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master, Members: reply.Pilots, Signature: reply.Signature}
 }
@@ -72,36 +70,4 @@ func (c *claims) take(term task.Term) *ClaimReply {
 	}
 	c.granted = nil
 	return granted
-}
-
-const (
-	// cutOffAfter is how long a pilot is refused the mastership, since the master
-	// that it cannot reach is in office, until it tells the queue so.
-	cutOffAfter = 20 * time.Second
-	// cutOffAgain is how long it waits until it tells it again.
-	cutOffAgain = time.Minute
-	// cutOffPause ends a row of refusals: claims are repeated at pauses that grow
-	// to dht.Config.ClaimMost, 10 s.
-	cutOffPause = 20 * time.Second
-)
-
-// cutOff notices that a pilot is refused the mastership for long. It is not
-// safe for concurrent use.
-type cutOff struct {
-	since time.Time // of the first refusal of the row
-	last  time.Time
-	quiet time.Time // nothing is told before
-}
-
-// refused takes a refusal and tells whether it is time to tell the queue.
-func (c *cutOff) refused(now time.Time) bool {
-	if now.Sub(c.last) > cutOffPause {
-		c.since = now
-	}
-	c.last = now
-	if now.Sub(c.since) < cutOffAfter || now.Before(c.quiet) {
-		return false
-	}
-	c.quiet = now.Add(cutOffAgain)
-	return true
 }

@@ -46,7 +46,7 @@ func TestWithoutPeers(t *testing.T) {
 		var settings siteSettings
 		a := &reach{
 			shell: &shell{log: slog.New(slog.DiscardHandler)}, queue: queue,
-			settle: func(asked time.Time, now task.SiteSettings) { settings.take(asked, now) },
+			settle: func(_ time.Time, now task.SiteSettings) { settings.set(now) },
 		}
 		findings := []Finding{{What: "clock", OK: true}, {What: c.what, OK: c.ok, Detail: "as it was"}}
 		a.withoutPeers(t.Context(), findings)
@@ -58,28 +58,6 @@ func TestWithoutPeers(t *testing.T) {
 		}
 		if isolated := settings.isolated(); isolated != (c.mode == task.ModeIsolated && c.err == nil) {
 			t.Errorf("%+v: isolated %v", c, isolated)
-		}
-	}
-}
-
-// A pilot that is refused the mastership again and again tells so after a
-// while, and then seldom; one that was refused now and then does not.
-func TestCutOff(t *testing.T) {
-	var c cutOff
-	start := time.Unix(1000, 0)
-	var told []time.Duration
-	for at := time.Duration(0); at <= 100*time.Second; at += time.Second / 2 {
-		if c.refused(start.Add(at)) {
-			told = append(told, at)
-		}
-	}
-	if len(told) != 2 || told[0] != cutOffAfter || told[1] != cutOffAfter+cutOffAgain {
-		t.Errorf("told after %v, want after %s and %s more", told, cutOffAfter, cutOffAgain)
-	}
-	c = cutOff{}
-	for at := time.Duration(0); at <= time.Hour; at += cutOffPause + time.Second {
-		if c.refused(start.Add(at)) {
-			t.Fatalf("told after %s of single refusals", at)
 		}
 	}
 }

@@ -108,17 +108,20 @@ func (w *network) withdraw(keys ...task.FileKey) {
 	}
 }
 
-// tellSettings tells another pilot the settings of the site.
+// tellSettings tells another pilot the settings of the site, or all others.
 func (w *network) tellSettings(to task.PeerID) {
-	if to == w.peer {
-		return
-	}
 	data, err := encodeSettings(w.settings.get())
 	if err != nil {
 		w.log.Error("the settings of the site cannot be told", "error", err)
 		return
 	}
-	w.node.Send(to, frame(frameSettings, data))
+	told := []dht.Member{{Peer: to}}
+	if to == "" {
+		told = w.others()
+	}
+	for _, m := range told {
+		w.node.Send(m.Peer, frame(frameSettings, data))
+	}
 }
 
 // homeOf finds a file's home: the nearest live member to its key.

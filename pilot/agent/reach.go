@@ -13,23 +13,15 @@ import (
 
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // portsCheck is the name of the check that a site may do without.
 const portsCheck = "ports"
 
-const (
-	// trialLead is how long the other pilots may take to hear of a trial and to
-	// enter the network; beyond it they begin spread over trialSpread.
-	trialLead   = 2 * time.Second
-	trialSpread = 8 * time.Second
-	// trialPeers is how many others a pilot tries: that most of them are reached
-	// is to mean that of most of all.
-	trialPeers = 8
-	// trialReasons is how many failures are told.
-	trialReasons = 2
-)
+// trialReasons is how many failures of a trial are told.
+const trialReasons = 2
 
 // reach finds out whether this pilot and the others of its site reach one another,
 // and tells the queue.
@@ -43,7 +35,6 @@ type reach struct {
 	dataURL  string
 	contacts []dht.Member // known from the registration
 	checking bool         // this pilot only looks whether the node is fit
-	tried    uint64       // the last trial of a fallen-back site that was begun; the loop owns it
 }
 
 // withoutPeers asks whether the site does without its network, if the
@@ -72,17 +63,15 @@ func (r *reach) tellUnreachable(ctx context.Context, reason string) bool {
 	return isolated
 }
 
-// heedTrial answers a trial of a site that has fallen back to isolated, once:
-// this pilot and some others connect to each other. It works on meanwhile.
-func (r *reach) heedTrial(trial uint64) {
-	if trial == 0 || trial == r.tried || r.checking {
+// try answers a trial of a site that has fallen back to isolated.
+func (r *reach) try(trial uint64) {
+	if r.checking {
 		return
 	}
-	r.tried = trial
 	_ = r.network.enter() // it has logged why not
 	r.beside(func(ctx context.Context) {
 		select {
-		case <-time.After(trialLead + rand.N(trialSpread)):
+		case <-time.After(office.TrialLead + rand.N(office.TrialSpread)):
 			r.answerTrial(ctx, trial)
 		case <-ctx.Done():
 		}
@@ -98,7 +87,7 @@ func (r *reach) answerTrial(ctx context.Context, trial uint64) {
 		r.log.Warn("the other pilots of the site cannot be tried", "error", err)
 		return
 	}
-	answers := probeAll(peers[:min(len(peers), trialPeers)], func(peer dht.Member) error { return r.network.node.Probe(ctx, peer, r.dataURL) })
+	answers := probeAll(peers[:min(len(peers), office.TrialPeers)], func(peer dht.Member) error { return r.network.node.Probe(ctx, peer, r.dataURL) })
 	told, reached, reason := judgeTrial(answers)
 	if !told {
 		return
@@ -226,8 +215,8 @@ func judgeTrial(answers []probeAnswer) (told, reached bool, reason string) {
 			}
 		}
 	}
-	if reached = good > bad; !reached {
+	if told, reached = office.JudgeTrial(good, bad); !reached {
 		reason = oneLine(strings.Join(failures, "; "))
 	}
-	return good+bad > 0, reached, reason
+	return told, reached, reason
 }

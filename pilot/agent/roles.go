@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
@@ -25,7 +27,7 @@ type roles struct {
 	ends     time.Time
 	worker   *worker.Worker
 	master   *master.Master
-	office   *master.Office
+	office   *office.Office
 	settings *siteSettings
 	network  *network
 	queue    *queueLink
@@ -36,7 +38,6 @@ type roles struct {
 	payloads *payloads
 	own      identity.MemberCertificate
 	observer Observer
-	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
 	lists    lists
 	recorder *recorder // of the master's core
 	draining draining
@@ -61,6 +62,7 @@ func (r *roles) workerEvents(work func() []message.Event) {
 func (r *roles) tick() {
 	r.stepWorker(message.Tick{})
 	r.stepMaster(message.Tick{})
+	r.stepOffice(message.Tick{})
 }
 
 // stepWorker runs the worker's core and carries its actions out.
@@ -168,36 +170,42 @@ func (r *roles) cacheChanged(keys []task.FileKey, now message.CacheReport) {
 	})
 }
 
-// settle takes the site's settings from the queue.
+// settle takes the site's settings from the queue, in any goroutine.
 func (r *roles) settle(asked time.Time, settings task.SiteSettings) {
-	r.settings.saidByQueue()
-	r.adopt(asked, settings)
+	r.officeEvent(office.QueueSaid{Asked: asked, Settings: settings})
 }
 
-// adopt takes the site's settings from the queue, or from a master that has them
-// from there. A master passes changes on to its members.
-func (r *roles) adopt(asked time.Time, settings task.SiteSettings) {
-	before, taken := r.settings.take(asked, settings)
-	if !taken {
-		return
+// officeEvent brings an event to the core of the pilot's office from any goroutine.
+func (r *roles) officeEvent(event message.Event) { r.loop.Post(func() { r.stepOffice(event) }) }
+
+// stepOffice runs the core of the pilot's office and carries its actions out.
+func (r *roles) stepOffice(event message.Event) {
+	site := office.Site{InOffice: r.master.InOffice(), Provisional: r.master.Provisional()}
+	for _, action := range r.office.Step(time.Now(), event, site) {
+		switch act := action.(type) {
+		case office.Adopt:
+			r.adopt(act)
+		case office.Post:
+			r.post(act.Posting)
+		case office.ToMaster:
+			r.stepMaster(act.Event)
+		case office.ToWorker:
+			r.stepWorker(act.Event)
+		case office.TellSettings:
+			r.network.tellSettings(act.To)
+		case office.Try:
+			r.reach.try(act.Trial)
+		case office.TellUnreachable:
+			r.beside(func(ctx context.Context) { r.reach.tellUnreachable(ctx, act.Reason) })
+		}
 	}
-	r.loop.Post(func() {
-		r.stepWorker(worker.SiteChanged{Settings: settings})
-		leads := r.leads()
-		r.setMode(before.Mode, settings.Mode)
-		r.reach.heedTrial(settings.Trial)
-		if !leads || before == settings {
-			return
-		}
-		for _, m := range r.network.node.Members() {
-			r.network.tellSettings(m.Peer)
-			r.briefed[m.Peer] = true
-		}
-	})
 }
 
-// setMode changes over to another mode of the site.
-func (r *roles) setMode(before, mode string) {
+// adopt puts settings of the site in force.
+func (r *roles) adopt(act office.Adopt) {
+	r.settings.set(act.Settings)
+	r.stepWorker(worker.SiteChanged{Settings: act.Settings})
+	before, mode := act.Before.Mode, act.Settings.Mode
 	if before != mode {
 		r.log.Info("the site's mode has changed", "before", before, "mode", mode)
 	}
@@ -207,16 +215,11 @@ func (r *roles) setMode(before, mode string) {
 			r.files.announce(r.files.cache.Entries())
 		}
 	}
-	r.post(r.office.Mode(mode))
 }
 
-// leads tells whether this pilot is the master of others.
-func (r *roles) leads() bool { return r.master.InOffice() && !r.office.Own() }
-
 // post tells both roles for whom they work.
-func (r *roles) post(p master.Posting) {
+func (r *roles) post(p office.Posting) {
 	p.CarryOut(r.master, r.stepMaster, r.stepWorker, func(took *master.TookOffice) []master.PilotUp {
-		clear(r.briefed)
 		took.Settings = r.settings.get()
 		if !took.Own {
 			r.observer.InOffice(took.Term)
@@ -240,16 +243,13 @@ func (r *roles) hooks() node.Hooks {
 		Deliver:       func(d dht.Deliver) { r.loop.Post(func() { r.deliver(d) }) },
 		Inbound:       r.inbound,
 		Done:          func(d dht.Done) { r.loop.Post(func() { r.broadcastDone(d) }) },
-		MasterChanged: func(m dht.MasterChanged) { r.loop.Post(func() { r.masterChanged(m) }) },
-		MemberUp:      func(m dht.MemberUp) { r.loop.Post(func() { r.memberUp(m.Member) }) },
+		MasterChanged: r.masterChanged,
+		MemberUp: func(m dht.MemberUp) {
+			r.officeEvent(office.MemberUp{Member: master.PilotUp{Pilot: m.Member.Pilot, Peer: m.Member.Peer}})
+		},
 		MemberDown: func(m dht.MemberDown) {
 			r.network.desk.PeerGone(m.Member.Peer)
-			r.loop.Post(func() {
-				delete(r.briefed, m.Member.Peer)
-				if !r.office.Own() {
-					r.stepMaster(master.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason})
-				}
-			})
+			r.officeEvent(office.MemberDown{Member: master.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason}})
 		},
 	}
 }
@@ -257,19 +257,7 @@ func (r *roles) hooks() node.Hooks {
 // masterChanged takes the overlay's word on who is in office.
 func (r *roles) masterChanged(m dht.MasterChanged) {
 	r.log.Info("master in office", "term", m.Term.String(), "master", m.Master.Pilot, "self", m.Self, "provisional", m.Provisional)
-	r.post(r.office.Overlay(master.Incumbent{Term: m.Term, Peer: m.Master.Peer, Provisional: m.Provisional, Passed: m.PassedPilots()}))
-}
-
-// memberUp tells the site's master of a member. Where pilots work for
-// themselves, one that may not know it is told.
-func (r *roles) memberUp(m dht.Member) {
-	if !r.office.Own() {
-		r.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
-		return
-	}
-	if leads, _ := r.network.leads(); leads {
-		r.network.tellSettings(m.Peer)
-	}
+	r.officeEvent(office.MasterChanged{Master: office.Incumbent{Term: m.Term, Peer: m.Master.Peer, Provisional: m.Provisional, Passed: m.PassedPilots()}})
 }
 
 // inbound takes bytes from another pilot, in any goroutine.
@@ -284,77 +272,21 @@ func (r *roles) inbound(from task.PeerID, data []byte) {
 	case frameHome:
 		r.network.homes.Handle(from, content)
 	case frameSettings:
-		r.loop.Post(func() { r.hearSettings(from, content) })
+		settings, err := decodeSettings(r.self.Site, content)
+		if err != nil {
+			r.log.Warn("the settings of the site cannot be read", "from", from, "error", err)
+			return
+		}
+		r.officeEvent(office.PilotSaid{From: from, Settings: settings})
 	case frameRole:
 		said, err := wire.Decode(content)
 		if err != nil {
 			r.log.Warn("a message cannot be read", "from", from, "error", err)
 			return
 		}
-		r.loop.Post(func() { r.route(from, said) })
+		r.officeEvent(office.Message{From: from, Said: said})
 	default:
 		r.log.Warn("a message of unknown kind", "from", from, "kind", kind)
-	}
-}
-
-// hearSettings reads what another pilot says of the site's settings.
-func (r *roles) hearSettings(from task.PeerID, data []byte) {
-	settings, err := decodeSettings(r.self.Site, data)
-	if err != nil {
-		r.log.Warn("the settings of the site cannot be read", "from", from, "error", err)
-		return
-	}
-	r.masterSaid(from, settings)
-}
-
-// masterSaid takes the overlay master's word on the site's settings, if need be later.
-// A pilot that works for itself has them from the queue.
-func (r *roles) masterSaid(from task.PeerID, settings task.SiteSettings) {
-	if master, _ := r.network.node.Master(); master.Peer != from || r.office.Own() {
-		return
-	}
-	if wait := r.settings.saidByMaster(settings); wait > 0 {
-		time.AfterFunc(wait, func() {
-			r.loop.Post(func() {
-				if r.settings.stillSaid(settings) {
-					r.masterSaid(from, settings)
-				}
-			})
-		})
-		return
-	}
-	if settings != r.settings.get() {
-		r.adopt(time.Now(), settings)
-	}
-}
-
-// brief tells a member the settings when it speaks with this master for the
-// first time: they may have changed since it registered, or the master before
-// may have known others. One that the queue has not confirmed in office does
-// not know better than its members.
-func (r *roles) brief(to task.PeerID) {
-	if r.briefed[to] || !r.leads() || r.master.Provisional() {
-		return
-	}
-	r.briefed[to] = true
-	r.network.tellSettings(to)
-}
-
-// route gives a message to the role that it is for.
-func (r *roles) route(from task.PeerID, said message.Message) {
-	switch said.(type) {
-	case message.State, message.Report:
-		if r.office.Own() && from != r.network.peer {
-			r.network.tellSettings(from)
-			return
-		}
-		r.brief(from)
-		r.stepMaster(master.FromPilot{From: from, Message: said})
-	default:
-		if r.office.Own() && from != r.network.peer {
-			return
-		}
-		r.stepWorker(worker.FromMaster{From: from, Message: said})
 	}
 }
 
@@ -366,7 +298,7 @@ func (r *roles) tell(act message.Tell) {
 		return
 	}
 	if copied := r.copied(act.Message); copied != nil {
-		r.loop.Post(func() { r.route(r.network.peer, copied) })
+		r.officeEvent(office.Message{From: r.network.peer, Said: copied})
 	}
 }
 

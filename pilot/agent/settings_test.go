@@ -31,23 +31,3 @@ func TestSettingsReachMembersWhole(t *testing.T) {
 		t.Error("empty settings were taken")
 	}
 }
-
-// Two calls are under way when the site's mode changes: the answer that was
-// given before the change and arrives after the other does not undo it.
-func TestLateAnswersDoNotUndoSettings(t *testing.T) {
-	var a siteSettings
-	take := func(asked time.Time, mode, want string) {
-		t.Helper()
-		a.take(asked, task.SiteSettings{Site: "siteA", Mode: mode})
-		if got := a.get().Mode; got != want {
-			t.Errorf("mode %s, want %s", got, want)
-		}
-	}
-	before := time.Now()
-	take(before, "centralized", "centralized")
-	asked := time.Now()
-	take(asked, "distributed", "distributed")
-	take(asked, "centralized", "distributed")
-	take(asked, "distributed", "distributed")
-	take(time.Now(), "centralized", "centralized")
-}

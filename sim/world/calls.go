@@ -11,6 +11,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
 	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -28,6 +29,7 @@ const signsTime = time.Second // between two notes of signs of life
 type call struct {
 	*serving.Call
 	from      *node
+	asked     time.Time // by the pilot's clock
 	number    uint64
 	pilot     task.PilotID
 	site      task.Site
@@ -106,7 +108,7 @@ func (n *node) callPull(a master.CallPull) {
 // pull carries the call to the queue of a pilot that is its own master.
 func (q *queue) pull(from *node, a master.CallPull) {
 	request := taskpb.Pull(a.Pull)
-	q.carry(&call{from: from, number: a.N, pilot: from.id, site: a.Pull.Site, pull: true}, proto.Size(request), func(c *call, wake func()) error {
+	q.carry(&call{from: from, asked: from.clock(), number: a.N, pilot: from.id, site: a.Pull.Site, pull: true}, proto.Size(request), func(c *call, wake func()) error {
 		told, err := taskpb.FromPull(overWire(q, request, &pb.PullRequest{}), from.id)
 		if err != nil {
 			return err
@@ -123,7 +125,7 @@ func (q *queue) pull(from *node, a master.CallPull) {
 // sync carries a master's call to the queue.
 func (q *queue) sync(from *node, a master.CallSync) {
 	request := taskpb.Sync(a.Sync)
-	q.carry(&call{from: from, number: a.N, pilot: from.id, site: a.Sync.Site}, proto.Size(request), func(c *call, wake func()) error {
+	q.carry(&call{from: from, asked: from.clock(), number: a.N, pilot: from.id, site: a.Sync.Site}, proto.Size(request), func(c *call, wake func()) error {
 		told, err := taskpb.FromSync(overWire(q, request, &pb.SyncRequest{}), from.id)
 		if err != nil {
 			return err
@@ -290,9 +292,7 @@ func (q *queue) answer(c *call, answer master.SyncAnswered) {
 			q.fail(c)
 			return
 		}
-		if answer.Reply.Settings.Site != "" {
-			c.from.takeSettings(answer.Reply.Settings)
-		}
+		c.from.takeSettings(c.asked, answer.Reply.Settings)
 		c.from.stepMaster(answer)
 	})
 }
@@ -339,11 +339,12 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 		w.note("%s does not hear the answer to its claim: granted %v", n.id, result.Granted)
 		return dht.ClaimAnswer{}
 	}
-	w.after(callTime, func() { n.takeSettings(result.Settings) })
+	asked := n.clock()
+	w.after(callTime, func() { n.takeSettings(asked, result.Settings) })
 	if result.Granted {
 		n.claimed = &result
 	} else {
-		n.claimRefused()
+		n.stepOffice(office.ClaimRefused{Why: result.Why})
 	}
 	answer := dht.ClaimAnswer{Reached: true, Granted: result.Granted, Term: result.Term, Master: n.site.member(result.Master)}
 	for _, c := range result.Pilots {

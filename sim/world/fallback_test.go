@@ -136,7 +136,7 @@ func TestWhoIsCutOffWhenASiteFallsBack(t *testing.T) {
 	tried, before := 0, uint64(0)
 	for range 60 {
 		w.run(time.Minute)
-		if now := pilots[0].tried; now != before {
+		if now := pilots[0].office.Tried(); now != before {
 			tried, before = tried+1, now
 		}
 		if s.mode() != "isolated+" {
@@ -169,14 +169,14 @@ func TestAPilotThatHoldsToTheQueuesWordFollowsTheMasterInTheEnd(t *testing.T) {
 	pilots := w.start(s, 3, 1)
 	w.run(5 * time.Second)
 	for _, n := range pilots[1:] {
-		n.takeSettings(n.settings)
+		n.takeSettings(n.clock(), n.office.Settings())
 	}
 	w.run(time.Second)
 	s.setMode(taskqueue.ModeCentralized)
 	w.run(3 * time.Minute)
 	for _, n := range pilots {
-		if n.settings.Mode != string(taskqueue.ModeCentralized) {
-			t.Errorf("%s is left in mode %s", n.id, n.settings.Mode)
+		if n.office.Settings().Mode != string(taskqueue.ModeCentralized) {
+			t.Errorf("%s is left in mode %s", n.id, n.office.Settings().Mode)
 		}
 	}
 	if live := w.queue.alive(s.name); len(live) != len(pilots) {

@@ -169,7 +169,7 @@ func (n *node) publish(a worker.Publish) {
 
 // upload tries until it works, the file is gone, or nobody wants it stored.
 func (n *node) upload(output message.Output) {
-	if n.settings.SE == "" {
+	if n.office.Settings().SE == "" {
 		return
 	}
 	n.after(uploadTime+n.site.slow, func() {
@@ -182,7 +182,7 @@ func (n *node) upload(output message.Output) {
 			n.stepWorker(worker.UploadFailed{Output: output.ID()})
 			n.after(time.Second, func() { n.upload(output) })
 		default:
-			url := storageURL(n.settings.SE, output.Attempt, output.LFN)
+			url := storageURL(n.office.Settings().SE, output.Attempt, output.LFN)
 			made := output.Produced
 			made.URL = url
 			if n.site.drops {
@@ -213,14 +213,14 @@ func (n *node) keep(file task.File) {
 		return
 	}
 	kept := worker.Kept{File: file}
-	url := storageURL(n.settings.SE, file.Producer, file.LFN)
-	if n.settings.SE != "" && !n.site.down && n.site.gives(url, file.Digest) {
+	url := storageURL(n.office.Settings().SE, file.Producer, file.LFN)
+	if n.office.Settings().SE != "" && !n.site.down && n.site.gives(url, file.Digest) {
 		kept.URL = url
 	} else if _, found := n.find(file); found {
 		n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true
 		n.cached(file.LFN, file.Digest)
 	} else {
-		kept.Failure, kept.Away = "nobody gives it", n.settings.SE != "" && n.site.down
+		kept.Failure, kept.Away = "nobody gives it", n.office.Settings().SE != "" && n.site.down
 	}
 	n.stepWorker(kept)
 }

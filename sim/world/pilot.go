@@ -10,6 +10,7 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
@@ -21,12 +22,24 @@ import (
 // cache that never evicts by itself.
 type node struct {
 	*world
-	site     *site
-	peer     task.PeerID
-	id       task.PilotID
-	host     string
-	slots    int
-	alive    bool
+	site       *site
+	peer       task.PeerID
+	id         task.PilotID
+	host       string
+	slots      int
+	alive      bool
+	member     *memnet.Node
+	connection serving.Connection // to the queue
+	calls      rate
+	claimed    *taskqueue.ClaimResult
+	plight
+	cores
+	things
+	ending
+}
+
+// plight is what is wrong with a node.
+type plight struct {
 	offline  bool // it does not reach the queue
 	deaf     bool // its calls reach the queue, and no answer comes back
 	misreads bool // whatever storage elements give it is damaged on the way
@@ -34,31 +47,29 @@ type node struct {
 	paused   bool // as SIGSTOP does
 	backlog  []func()
 	time     drifting
-	calls    rate
-	member   *memnet.Node
+}
 
-	connection serving.Connection // to the queue
-	worker     *worker.Worker
-	master     *master.Master
-	office     *master.Office
-	settings   task.SiteSettings
-	word       master.ModeWord
-	claimed    *taskqueue.ClaimResult
+// cores are the product's, with the moments for which each is armed.
+type cores struct {
+	worker                             *worker.Worker
+	master                             *master.Master
+	office                             *office.Office
+	wakeWorker, wakeMaster, wakeOffice time.Time
+}
 
+// things are what a pilot has.
+type things struct {
 	cache    map[task.FileKey]task.Digest // by every key
 	sole     map[task.OutputID]bool       // what stays until it is stored
 	payloads map[task.AttemptID]*payload
 	logs     map[task.AttemptID]bool // that are kept here
+}
+
+// ending is how far a pilot has come that leaves.
+type ending struct {
 	drained  bool
 	leaving  bool
 	settling time.Duration // that it has taken for its last words to the queue
-
-	briefed map[task.PeerID]bool // members that this master has told the settings of the site
-	tried   uint64               // the last trial that was begun
-	// Of claims to the mastership, and since when nothing is told of them.
-	refusedSince, refusedLast, quiet time.Duration
-
-	wakeWorker, wakeMaster time.Time
 }
 
 type payload struct {
@@ -84,8 +95,10 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	number := len(w.pilots)
 	n := &node{
 		world: w, site: s, peer: task.PeerID(fmt.Sprintf("peer-%05d", number)), slots: slots, alive: true,
-		cache: make(map[task.FileKey]task.Digest), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload),
-		logs: make(map[task.AttemptID]bool), briefed: make(map[task.PeerID]bool),
+		things: things{
+			cache: make(map[task.FileKey]task.Digest), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload),
+			logs: make(map[task.AttemptID]bool),
+		},
 	}
 	registration := taskqueue.Registration{
 		Site: s.name, Peer: n.peer, PilotDescription: taskqueue.PilotDescription{
@@ -111,8 +124,8 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		Arch: "amd64", OS: "linux", Lifetime: 30 * 24 * time.Hour,
 	}
 	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler)
-	n.worker, n.master, n.office = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler), master.NewOffice(n.peer)
-	n.settings = registered.Settings
+	n.worker, n.master = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler)
+	n.office = office.New(n.peer, registered.Settings)
 	w.pilots, w.peers[n.peer] = append(w.pilots, n), n
 	n.stepWorker(worker.SiteChanged{Settings: registered.Settings})
 	joined := dht.Joined{
@@ -124,10 +137,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	}
 	w.note("%s joins %s on %s", n.id, s.name, n.host)
 	n.member = w.net.Enter(joined)
-	n.after(0, func() {
-		n.post(n.office.Mode(n.settings.Mode))
-		n.heedTrial(n.settings.Trial)
-	})
+	n.after(0, func() { n.stepOffice(office.Began{}) })
 	return n
 }
 
@@ -144,20 +154,16 @@ func (n *node) overlayActs(action dht.Action) {
 	case dht.MasterChanged:
 		n.note("%s: master of term %s is %s (provisional %v)", n.id, a.Term, a.Master.Pilot, a.Provisional)
 		n.after(0, func() {
-			n.post(n.office.Overlay(master.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional, Passed: a.PassedPilots()}))
+			n.stepOffice(office.MasterChanged{Master: office.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional, Passed: a.PassedPilots()}})
 		})
 	case dht.MemberUp:
 		n.after(0, func() {
-			n.memberUp(a.Member)
+			n.stepOffice(office.MemberUp{Member: master.PilotUp{Pilot: a.Member.Pilot, Peer: a.Member.Peer}})
 		})
 	case dht.MemberDown:
 		n.note("%s loses %s: %s", n.id, a.Member.Pilot, a.Reason)
 		n.after(0, func() {
-			delete(n.briefed, a.Member.Peer)
-			if n.office.Own() {
-				return
-			}
-			n.stepMaster(master.PilotDown{Pilot: a.Member.Pilot, Peer: a.Member.Peer, Left: a.Left, Reason: a.Reason})
+			n.stepOffice(office.MemberDown{Member: master.PilotDown{Pilot: a.Member.Pilot, Peer: a.Member.Peer, Left: a.Left, Reason: a.Reason}})
 		})
 	case dht.Left:
 		n.after(0, func() {
@@ -167,23 +173,10 @@ func (n *node) overlayActs(action dht.Action) {
 	}
 }
 
-// memberUp tells the site's master of a member. Where pilots work for themselves,
-// one that may not know it is told.
-func (n *node) memberUp(m dht.Member) {
-	if !n.office.Own() {
-		n.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
-		return
-	}
-	if chief, _ := n.member.Overlay.Master(); chief.Peer == n.peer {
-		n.tellSettings(m.Peer)
-	}
-}
-
 // post tells both roles for whom they work.
-func (n *node) post(p master.Posting) {
+func (n *node) post(p office.Posting) {
 	p.CarryOut(n.master, n.stepMaster, n.stepWorker, func(took *master.TookOffice) []master.PilotUp {
-		clear(n.briefed)
-		took.Settings = n.settings
+		took.Settings = n.office.Settings()
 		if !took.Own {
 			took.Alone = n.member.Overlay.Size() < 2
 			if n.claimed != nil && n.claimed.Term == took.Term {
@@ -259,34 +252,17 @@ func (n *node) inbound(in dht.Inbound) {
 		return
 	}
 	if in.Data[0] == frameSettings {
-		n.hearSettings(in.From, in.Data[1:])
+		n.stepOffice(office.PilotSaid{From: in.From, Settings: settingsOf(n.world, in.Data[1:])})
 		return
 	}
-	n.route(in.From, decode[message.Message](n.world, in.Data[1:]))
-}
-
-// route gives a message to the role that it is for, as pilot/agent does.
-func (n *node) route(from task.PeerID, said message.Message) {
-	switch said.(type) {
-	case message.State, message.Report:
-		if n.office.Own() && from != n.peer {
-			n.tellSettings(from)
-			return
-		}
-		n.brief(from)
-		n.stepMaster(master.FromPilot{From: from, Message: said})
-	default:
-		if !n.office.Own() || from == n.peer {
-			n.stepWorker(worker.FromMaster{From: from, Message: said})
-		}
-	}
+	n.stepOffice(office.Message{From: in.From, Said: decode[message.Message](n.world, in.Data[1:])})
 }
 
 // aside passes a message from one role of this pilot to the other, through its
 // bytes.
 func (n *node) aside(said message.Message) {
 	data := wire.Encode(said)
-	n.after(0, func() { n.route(n.peer, decode[message.Message](n.world, data)) })
+	n.after(0, func() { n.stepOffice(office.Message{From: n.peer, Said: decode[message.Message](n.world, data)}) })
 }
 
 func (n *node) tell(t message.Tell) {
