@@ -134,6 +134,7 @@ func TestUsesDecideHowOftenAnExpressionIsEvaluated(t *testing.T) {
 		`files.exists(f, f.local)`:                 {Files: true},
 		`task.local_bytes > 0 && task.inputs > 0`:  {Task: true, Files: true},
 		`["a"].exists(p, p == pilot.site) && true`: {Pilot: true},
+		`"ipc" in pilot.walls && pilot.cores > 1`:  {Pilot: true, Node: true},
 	} {
 		requirement, err := CompileRequirement(text)
 		if err != nil {
@@ -141,6 +142,28 @@ func TestUsesDecideHowOftenAnExpressionIsEvaluated(t *testing.T) {
 		}
 		if requirement.uses != want {
 			t.Errorf("%s: uses %+v, want %+v", text, requirement.uses, want)
+		}
+	}
+}
+
+func TestWhatIsForeseenOfAPilot(t *testing.T) {
+	shape := Pilot{Site: "siteA", Resources: task.Resources{Cores: 2, Memory: task.GiB}, Features: []string{"avx2"}}
+	for text, want := range map[string]bool{
+		`pilot.site == "siteA" && "avx2" in pilot.features`:        true,
+		`pilot.site == "siteB"`:                                    false,
+		`pilot.confinement >= NAMESPACES && "ipc" in pilot.walls`:  true,
+		`pilot.images.exists(f, "/cvmfs/x".startsWith(f))`:         true,
+		`pilot.confinement >= NAMESPACES && pilot.site == "siteB"`: false,
+		`pilot.load < 0.5 && pilot.host != "bad"`:                  true,
+		`task.priority > 5 && "gpu" in pilot.features`:             false,
+	} {
+		requirement, err := CompileRequirement(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		got := requirement.Foresee(Facts{Pilot: &shape, Task: &task.Task{Resources: task.Resources{Cores: 1}}})
+		if got.Feasible != want {
+			t.Errorf("%s: %+v, want %t", text, got, want)
 		}
 	}
 }

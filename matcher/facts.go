@@ -30,10 +30,11 @@ type Uses struct {
 	Task  bool // what differs between the tasks of a class
 	Files bool // which inputs the pilot has
 	Live  bool // what runs at the pilot: changes with each payload
+	Node  bool // what nobody knows before the pilot is there: its node, and what it finds there
 }
 
 func (u Uses) and(other Uses) Uses {
-	return Uses{u.Pilot || other.Pilot, u.Task || other.Task, u.Files || other.Files, u.Live || other.Live}
+	return Uses{u.Pilot || other.Pilot, u.Task || other.Task, u.Files || other.Files, u.Live || other.Live, u.Node || other.Node}
 }
 
 // perTask tells whether the value may differ between the tasks of a class.
@@ -49,7 +50,8 @@ type attribute struct {
 
 var (
 	ofPilot = Uses{Pilot: true}
-	ofLive  = Uses{Pilot: true, Live: true}
+	ofNode  = Uses{Pilot: true, Node: true}
+	ofLive  = Uses{Pilot: true, Live: true, Node: true}
 	ofTask  = Uses{Task: true}
 	ofFiles = Uses{Files: true}
 	ofClass = Uses{}
@@ -58,21 +60,21 @@ var (
 // attributes is the whole vocabulary of requirements and ranks beside the
 // unit constants; docs/workflow.md lists it.
 var attributes = append(resourceAttributes(), []attribute{
-	{"pilot.id", cel.StringType, ofPilot, func(f *Facts) any { return string(f.Pilot.ID) }},
+	{"pilot.id", cel.StringType, ofNode, func(f *Facts) any { return string(f.Pilot.ID) }},
 	{"pilot.site", cel.StringType, ofPilot, func(f *Facts) any { return string(f.Pilot.Site) }},
-	{"pilot.host", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Host }},
+	{"pilot.host", cel.StringType, ofNode, func(f *Facts) any { return f.Pilot.Host }},
 	{"pilot.slots", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Slots) }},
 	{"pilot.features", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Features }},
-	{"pilot.confinement", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Walls.Confinement) }},
-	{"pilot.walls", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Walls.Up }},
-	{"pilot.images", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Walls.Images() }},
+	{"pilot.confinement", cel.IntType, ofNode, func(f *Facts) any { return int64(f.Pilot.Walls.Confinement) }},
+	{"pilot.walls", cel.ListType(cel.StringType), ofNode, func(f *Facts) any { return f.Pilot.Walls.Up }},
+	{"pilot.images", cel.ListType(cel.StringType), ofNode, func(f *Facts) any { return f.Pilot.Walls.Images() }},
 	{"pilot.arch", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Arch }},
 	{"pilot.os", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.OS }},
-	{"pilot.core_speed", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.CoreSpeed }},
+	{"pilot.core_speed", cel.DoubleType, ofNode, func(f *Facts) any { return f.Pilot.CoreSpeed }},
 	{"pilot.free_cores", cel.IntType, ofLive, func(f *Facts) any { return int64(f.Pilot.FreeCores) }},
 	{"pilot.cpu_bound", cel.IntType, ofLive, func(f *Facts) any { return int64(f.Pilot.CPUBound) }},
 	{"pilot.io_bound", cel.IntType, ofLive, func(f *Facts) any { return int64(f.Pilot.IOBound) }},
-	{"pilot.load", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.Load }},
+	{"pilot.load", cel.DoubleType, ofNode, func(f *Facts) any { return f.Pilot.Load }},
 	{"pilot.lifetime_seconds", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.Lifetime.Seconds() }},
 
 	{"task.id", cel.StringType, ofTask, func(f *Facts) any { return string(f.Task.ID) }},

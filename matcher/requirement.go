@@ -70,11 +70,8 @@ func (r *Requirement) Clauses() []string {
 	return texts
 }
 
-// UsesTask tells whether the verdict may differ between tasks of one class.
-func (r *Requirement) UsesTask() bool { return r.uses.Task }
-
-// UsesFiles tells whether the verdict depends on the pilot's cache.
-func (r *Requirement) UsesFiles() bool { return r.uses.Files }
+// UsesNode tells whether only a pilot that is there can be judged wholly.
+func (r *Requirement) UsesNode() bool { return r.uses.Node }
 
 // perTask tells whether some clause must be evaluated for each task.
 func (r *Requirement) perTask() bool { return r.uses.perTask() }
@@ -87,6 +84,15 @@ func (r *Requirement) Check(facts Facts) Verdict {
 		return Verdict{FailedClause: clause}
 	}
 	return r.check(&facts, func(Uses) bool { return true })
+}
+
+// Foresee decides as Check does for a pilot that is not there yet: clauses about what
+// only its node tells, such as its walls, or about single tasks and files, count as met.
+func (r *Requirement) Foresee(facts Facts) Verdict {
+	if clause := facts.Pilot.lacking(facts.Task.Resources); clause != "" {
+		return Verdict{FailedClause: clause}
+	}
+	return r.check(&facts, func(u Uses) bool { return !u.perTask() && !u.Node })
 }
 
 // checkClass looks at the resources and at what is the same for all tasks of

@@ -26,7 +26,7 @@ type ClassDemand struct {
 	Tasks    int
 	Walltime time.Duration // of the first of them; 0 if nobody has given one
 	Live     bool          // resources and remaining life of a live pilot suffice
-	refused  bool          // lately, by all of the site's pilots
+	Refused  bool          // lately, by all of the site's pilots
 }
 
 // Limits of an answer.
@@ -36,18 +36,22 @@ const (
 	demandMemory     = time.Hour
 )
 
+// Sends tells whether pilots that can run tasks of a class are sent to a site when they
+// are asked for, as by a factory.
+type Sends func(site task.Site, class *ClassDemand) bool
+
 // Demand tells what waits for a site. Each READY task counts once among the sites
-// that may run it, by the tasks a second that these do, so that the shares of all
-// sites make up the whole.
+// that may run it and have pilots or are sent some, by the tasks a second that these
+// do, so that the shares of all sites make up the whole.
 //
 // Errors: ErrNotFound.
-func (r *Rules) Demand(t *Turn, name task.Site) (_ Demand, err error) {
+func (r *Rules) Demand(t *Turn, name task.Site, sends Sends) (_ Demand, err error) {
 	defer catch(&err)
 	q := r.open(t)
 	q.loadSites()
 	site := q.site(name)
-	d := &demand{queue: q, site: site, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
-	d.out.Silent = site.Pilots > 0 && q.Clock.Sub(site.LastHeard()) >= q.config.Site.Pilot.AbsentAfter
+	d := &demand{queue: q, site: site, sends: sends, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
+	d.out.Silent = site.Pilots > 0 && !d.heard(site)
 	d.ready()
 	d.held()
 	d.pilots()
@@ -69,9 +73,23 @@ func (r *Rules) Demand(t *Turn, name task.Site) (_ Demand, err error) {
 // demand is the work on one answer.
 type demand struct {
 	*queue
-	site *SiteRecord
-	out  Demand
-	of   map[task.Class]int // index among the classes
+	site  *SiteRecord
+	sends Sends
+	out   Demand
+	of    map[task.Class]int // index among the classes
+}
+
+// heard tells whether the queue hears of a site's pilots.
+func (d *demand) heard(s *SiteRecord) bool {
+	return s.Pilots > 0 && d.Clock.Sub(s.LastHeard()) < d.config.Site.Pilot.AbsentAfter
+}
+
+// wallTime is what somebody has said of how long a task runs, else 0.
+func wallTime(of *task.Task) time.Duration {
+	if of.Walltime == task.DefaultWalltime { // which says nothing
+		return 0
+	}
+	return of.Walltime
 }
 
 func (d *demand) add(of *task.Task, tasks int) {
@@ -88,10 +106,8 @@ func (d *demand) add(of *task.Task, tasks int) {
 	}
 	class := &d.out.Classes[at]
 	class.Tasks += tasks
-	class.refused = class.refused || d.refuses(d.site, of.Class())
-	if of.Walltime != task.DefaultWalltime { // which says nothing of how long it runs
-		class.Walltime = max(class.Walltime, of.Walltime)
-	}
+	class.Refused = class.Refused || d.refuses(d.site, of.Class())
+	class.Walltime = max(class.Walltime, wallTime(of))
 }
 
 // ready adds the site's share of READY tasks.
@@ -106,13 +122,9 @@ func (d *demand) ready() {
 		if class == nil || !class.Allows(d.site.Name) {
 			continue
 		}
-		share := d.share(class, n)
-		if share == 0 {
-			continue
-		}
 		for _, first := range read(d.Tasks().ReadyIn(id, d.Clock.Add(d.config.Retry.BackoffMax), 1)) {
 			if spec := d.specs.one(first.ID); spec != nil {
-				d.add(spec, share)
+				d.add(spec, d.share(class, spec, n))
 			}
 		}
 	}
@@ -128,20 +140,39 @@ func (d *demand) rate(s *SiteRecord) float64 {
 	return float64(1+s.Capacity.Running) / max(median, time.Millisecond).Seconds()
 }
 
-// share is the site's part of n tasks of a class: the difference of two roundings
-// along the list of sites, so that the parts of all sites make up n.
-func (d *demand) share(class *Eligibility, n int) int {
-	total, before, own := 0.0, 0.0, 0.0
+// suppliers lists the sites among which tasks of a class are divided, in order: those
+// that have pilots or are sent some, and of which nothing says that they cannot run
+// them. Where there are none, all sites may be the first to get a pilot.
+func (d *demand) suppliers(class *Eligibility, first *task.Task) []*SiteRecord {
+	var all, able []*SiteRecord
+	needs := ClassDemand{Class: class.Work, Walltime: wallTime(first)}
 	for _, name := range d.siteNames {
 		s := d.sites.held[name]
 		if s.Draining || !class.Allows(name) {
 			continue
 		}
+		all = append(all, s)
+		needs.Refused = d.refuses(s, class.Work)
+		if d.heard(s) && !needs.Refused || d.sends(name, &needs) {
+			able = append(able, s)
+		}
+	}
+	if able == nil {
+		return all
+	}
+	return able
+}
+
+// share is the site's part of n tasks of a class: the difference of two roundings
+// along the list of sites, so that the parts of all sites make up n.
+func (d *demand) share(class *Eligibility, first *task.Task, n int) int {
+	total, before, own := 0.0, 0.0, 0.0
+	for _, s := range d.suppliers(class, first) {
 		rate := d.rate(s)
 		switch {
-		case name < d.site.Name:
+		case s.Name < d.site.Name:
 			before += rate
-		case name == d.site.Name:
+		case s.Name == d.site.Name:
 			own = rate
 		}
 		total += rate
@@ -188,7 +219,7 @@ func (d *demand) pilots() {
 		}
 		for k := range d.out.Classes {
 			c := &d.out.Classes[k]
-			c.Live = c.Live || !c.refused && p.Resources.Fits(c.Resources) && p.Ends.Sub(d.Wall) >= c.Walltime
+			c.Live = c.Live || !c.Refused && p.Resources.Fits(c.Resources) && p.Ends.Sub(d.Wall) >= c.Walltime
 		}
 	}
 }

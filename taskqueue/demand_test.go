@@ -11,9 +11,14 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-func (g *grid) demand(site task.Site) (d taskqueue.Demand) {
+// demand is a site's when every site is sent pilots for everything.
+func (g *grid) demand(site task.Site) taskqueue.Demand {
+	return g.demandOf(site, func(task.Site, *taskqueue.ClassDemand) bool { return true })
+}
+
+func (g *grid) demandOf(site task.Site, sends taskqueue.Sends) (d taskqueue.Demand) {
 	g.view(func(t *taskqueue.Turn) (err error) {
-		d, err = g.rules.Demand(t, site)
+		d, err = g.rules.Demand(t, site, sends)
 		return err
 	})
 	return d
@@ -57,6 +62,65 @@ func TestDemandCountsEachTaskOnce(t *testing.T) {
 		if sum != waiting {
 			t.Errorf("%d sites: %d tasks are wanted, %d wait", sites, sum, waiting)
 		}
+	}
+}
+
+// Tasks are divided among the sites that have pilots or are sent some. A site to which
+// nobody sends any has no part, or its tasks would wait for ever; only where there is no
+// other site, whoever asks first may send some.
+func TestDemandGoesWherePilotsComeFrom(t *testing.T) {
+	for seed := range uint64(60) {
+		g := newGrid(t)
+		random := rand.New(rand.NewPCG(seed, 7))
+		waiting, sending, wide := 1+random.IntN(4), make(map[task.Site]bool), make(map[task.Site]bool)
+		var sites []task.Site
+		for i := range 2 + random.IntN(4) {
+			site := task.Site(fmt.Sprintf("S%d", i))
+			g.addSite(site)
+			sites = append(sites, site)
+			sending[site] = random.IntN(2) == 0
+			wide[site] = random.IntN(2) == 0
+		}
+		var tasks []task.Task
+		for i := range 2 * waiting {
+			j := job(fmt.Sprintf("t[%d]", i), nil, nil)
+			j.Resources.Cores = 1 + 15*(i%2)
+			tasks = append(tasks, j)
+		}
+		g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: tasks})
+		sends := func(site task.Site, class *taskqueue.ClassDemand) bool {
+			return sending[site] && (class.Resources.Cores == 1 || wide[site])
+		}
+		able := func(cores int) (n int) {
+			for _, site := range sites {
+				if sending[site] && (cores == 1 || wide[site]) {
+					n++
+				}
+			}
+			return n
+		}
+		sums := make(map[int]int)
+		for _, site := range sites {
+			for _, class := range g.demandOf(site, sends).Classes {
+				cores := class.Resources.Cores
+				sums[cores] += class.Tasks
+				if able(cores) > 0 && !(sending[site] && (cores == 1 || wide[site])) {
+					t.Errorf("seed %d: %d tasks of %d cores wait for %s, to which nobody sends such pilots", seed, class.Tasks, cores, site)
+				}
+			}
+		}
+		if sums[1] != waiting || sums[16] != waiting {
+			t.Errorf("seed %d: %v tasks are wanted, %d of each kind wait", seed, sums, waiting)
+		}
+	}
+	g := newGrid(t) // pilots that are there need nobody who sends more
+	g.addSite("A")
+	b := g.addSite("B")
+	b.join("peer", 4)
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	nobody := func(task.Site, *taskqueue.ClassDemand) bool { return false }
+	if atA, atB := total(g.demandOf("A", nobody)), total(g.demandOf("B", nobody)); atA != 0 || atB != 1 {
+		t.Errorf("%d tasks wait for A, which has no pilot, and %d for B", atA, atB)
 	}
 }
 

@@ -262,7 +262,7 @@ func (f *factorySettings) command(shape *factory.Shape) string {
 	words := []string{
 		f.Binary, "pilot", "--idle", f.Idle.String(), "--slots", fmt.Sprint(shape.Resources.Cores),
 		"--memory", fmt.Sprint(int64(shape.Resources.Memory)), "--disk", fmt.Sprint(int64(shape.Resources.Disk)),
-		"--lifetime", (shape.Walltime - min(5*time.Minute, shape.Walltime/10)).String(),
+		"--lifetime", shape.Lifetime().String(),
 	}
 	for _, feature := range shape.Features {
 		words = append(words, "--feature", feature)

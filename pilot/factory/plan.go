@@ -274,7 +274,7 @@ func (f *Factory) unproven() bool {
 
 func (f *Factory) reason() string {
 	p := &f.plan
-	why := fmt.Sprintf("%s wait, %d of them for free slots and jobs that are there", task.Counted(p.Tasks, "task"), p.Served)
+	why := fmt.Sprintf("%s waiting, %d of them for free slots and jobs that are there", task.Counted(p.Tasks, "task"), p.Served)
 	if f.config.Min > 0 {
 		why += fmt.Sprintf("; %s at least, whatever waits", task.Counted(f.config.Min, "job"))
 	}

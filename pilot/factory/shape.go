@@ -24,6 +24,9 @@ type Shape struct {
 // start, to hand over and to leave.
 func (s *Shape) walltimeMargin() time.Duration { return min(5*time.Minute, s.Walltime/10) }
 
+// Lifetime is how long a pilot of the shape lives, and its tasks may at most.
+func (s *Shape) Lifetime() time.Duration { return s.Walltime - s.walltimeMargin() }
+
 // places is how many tasks of a class run at once in so much of a pilot.
 func places(free, need task.Resources) int {
 	n := -1
@@ -43,7 +46,7 @@ func (s *Shape) lacks(c *Class) string {
 	if lacking, found := s.Resources.Lacking(c.Resources); found {
 		return fmt.Sprintf("needs %s %s, shape %s has %s", lacking.Text(lacking.Get(c.Resources)), lacking.Name, s.Name, lacking.Text(lacking.Get(s.Resources)))
 	}
-	if c.Walltime > s.Walltime-s.walltimeMargin() {
+	if c.Walltime > s.Lifetime() {
 		return fmt.Sprintf("needs %s, shape %s has %s less %s", c.Walltime, s.Name, s.Walltime, s.walltimeMargin())
 	}
 	if slices.Contains(c.Unfit, s.Name) {

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,65 @@ func TestWhatAFactoryMay(t *testing.T) {
 	shown, err := q.admin().GetPilot(q.ctx, &pb.GetPilotRequest{PilotId: first.GetPilotId()})
 	if err != nil || shown.GetPilot().GetJob() != "pabcd0000001" {
 		t.Errorf("%v, %v", shown, err)
+	}
+}
+
+// Of three sites one has a factory: it alone is asked for what waits, as far as its
+// pilots can run it, while it asks and is not held back.
+func TestDemandGoesToFactories(t *testing.T) {
+	q := start(t)
+	for _, site := range []string{"siteA", "siteB", "siteC"} {
+		q.addSite(site)
+	}
+	const walled, elsewhere, special = `pilot.confinement >= NAMESPACES && pilot.arch == "amd64"`, `pilot.site == "siteA"`, `"himem" in pilot.features`
+	var last string
+	for i, require := range []string{"", walled, elsewhere, special} {
+		w := single(fmt.Sprint("w", i))
+		w.Tasks[0].Require = require
+		last = q.mustSubmit(w)
+	}
+	factories := map[string]*client{"siteA": q.with("factory", "siteA"), "siteB": q.with("factory", "siteB"), "siteC": q.with("factory", "siteC")}
+	asked := func(site string, report *pb.FactoryReport) map[string]bool {
+		t.Helper()
+		got, err := factories[site].GetDemand(q.ctx, &pb.GetDemandRequest{Site: site, Factory: report})
+		if err != nil {
+			t.Fatal(err)
+		}
+		classes := make(map[string]bool)
+		for _, class := range got.GetClasses() {
+			classes[class.GetRequire()] = true
+		}
+		return classes
+	}
+	report := func(paused string, features ...string) *pb.FactoryReport {
+		return &pb.FactoryReport{Name: "pabcd", Paused: paused, Shapes: []*pb.FactoryShape{{
+			Name: "job", Resources: &pb.Resources{Cores: 4, MemoryBytes: 8 << 30, DiskBytes: 20 << 30}, Features: features, Arch: "amd64", Os: "linux",
+			Lifetime: durationpb.New(time.Hour),
+		}}}
+	}
+	if got := asked("siteC", report("")); !got[""] || !got[walled] {
+		t.Errorf("the only factory is asked for %v", got)
+	}
+	if got := asked("siteB", report("", "himem")); !got[special] {
+		t.Errorf("the only factory of pilots with himem is asked for %v", got)
+	}
+	if got := asked("siteC", report("until noon: the batch system refuses jobs")); got[special] || got[""] || got[walled] {
+		t.Errorf("a factory that is held back is asked for %v, which another can do", got)
+	}
+	if got := asked("siteB", report("", "himem")); !got[special] || !got[""] || !got[walled] {
+		t.Errorf("beside one that is held back a factory is asked for %v", got)
+	}
+	explained, err := q.admin().ExplainTask(q.ctx, &pb.ExplainTaskRequest{TaskId: last + "/only"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"no factory there asks for work", "its factory has 0 jobs pending and 0 running", "failures hold its factory back"} {
+		if why := explained.GetSites()[i].GetWhy(); !strings.Contains(why, want) {
+			t.Errorf("site %d: %s, want %s", i, why, want)
+		}
+	}
+	if got := asked("siteA", nil); !got[elsewhere] {
+		t.Errorf("a program that tells nothing of itself is asked for %v", got)
 	}
 }
 

@@ -86,6 +86,7 @@ func New(config Config) (*Server, error) {
 	s.shown.events = newEvents(config.Log)
 	s.shown.page = page.New(newPageBackend(s))
 	s.shown.steps = newStepSums()
+	s.shown.factories.init()
 	s.masters = s.newMasters()
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {

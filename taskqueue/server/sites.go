@@ -170,7 +170,7 @@ func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*
 // waiting returns how many tasks wait for a site's pilots, and how many of them a live
 // pilot can run.
 func (s *Server) waiting(t *taskqueue.Turn, site task.Site) (all, live int, err error) {
-	demand, err := s.turns.rules.Demand(t, site)
+	demand, err := s.turns.rules.Demand(t, site, s.shown.factories.sends(time.Now()))
 	if err != nil {
 		return 0, 0, fmt.Errorf("sum up what waits for %s: %w", site, err)
 	}
@@ -220,17 +220,23 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	if err := callerOf(ctx).of(in.GetSite()); err != nil {
 		return nil, err
 	}
-	demand, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Demand, error) {
-		return h.server.turns.rules.Demand(t, task.Site(in.GetSite()))
-	})
-	if err != nil {
-		return nil, err
-	}
 	now := time.Now()
-	if report := in.GetFactory(); report != nil && callerOf(ctx).kind&(stewards|factory) != 0 {
+	report := in.GetFactory()
+	if kind := callerOf(ctx).kind; kind == factory && report == nil {
+		report = &pb.FactoryReport{} // another program that sends pilots
+	} else if kind&(stewards|factory) == 0 {
+		report = nil
+	}
+	if report != nil {
 		if err := h.server.shown.factories.tell(in.GetSite(), report, now); err != nil {
 			return nil, err
 		}
+	}
+	demand, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Demand, error) {
+		return h.server.turns.rules.Demand(t, task.Site(in.GetSite()), h.server.shown.factories.sends(now))
+	})
+	if err != nil {
+		return nil, err
 	}
 	out := &pb.GetDemandResponse{
 		MoreTasks: int64(demand.More), FreeSlots: int32(demand.FreeSlots), Draining: demand.Draining,
@@ -239,6 +245,7 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	for _, c := range demand.Classes {
 		out.Classes = append(out.Classes, &pb.DemandClass{
 			Require: c.Require, Resources: taskpb.Resources(c.Resources), Tasks: int64(c.Tasks), Walltime: durationpb.New(c.Walltime), Live: c.Live,
+			Refused: c.Refused,
 		})
 	}
 	for i := range demand.Pilots {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -208,6 +209,9 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 		out.Missing = append(out.Missing, missing)
 	}
 	for _, x := range e.Sites {
+		if x.Pilots == 0 && x.Why != "" {
+			x.Why += "; " + h.server.shown.factories.described(string(x.Site), time.Now())
+		}
 		out.Sites = append(out.Sites, &pb.SiteExplanation{
 			Site: string(x.Site), Eligible: x.Eligible, Why: x.Why, Pilots: int32(x.Pilots),
 			FreeSlots: int32(x.FreeSlots), Waiting: int32(x.Waiting), Clauses: taskpb.Clauses(x.Clauses),

@@ -212,9 +212,8 @@ func (s *service) demand(ctx context.Context) (factory.Demand, error) {
 			Tasks: int(c.GetTasks()), Walltime: c.GetWalltime().AsDuration(), Live: c.GetLive(),
 		}
 		for i := range s.Factory.Shapes {
-			if shape := &s.Factory.Shapes[i]; !s.fits(shape, class.Class) {
+			if shape := &s.Factory.Shapes[i]; !s.fits(shape, class.Class, c.GetRefused()) {
 				class.Unfit = append(class.Unfit, shape.Name)
-				continue
 			}
 		}
 		d.Classes = append(d.Classes, class)
@@ -248,6 +247,13 @@ func (s *service) report() *pb.FactoryReport {
 		case factory.Ended:
 		}
 	}
+	for i := range s.Factory.Shapes {
+		shape := &s.Factory.Shapes[i]
+		report.Shapes = append(report.Shapes, &pb.FactoryShape{
+			Name: shape.Name, Resources: taskpb.Resources(shape.Resources), Features: shape.Features, Arch: runtime.GOARCH, Os: runtime.GOOS,
+			Lifetime: durationpb.New(shape.Lifetime()),
+		})
+	}
 	if !status.Took.IsZero() {
 		report.LastSubmission = timestamppb.New(status.Took)
 	}
@@ -257,18 +263,18 @@ func (s *service) report() *pb.FactoryReport {
 	return report
 }
 
-// fits tells whether a pilot of the shape meets a requirement. What depends on
-// single tasks or on files is known only by pilots, and counts as met.
-func (s *service) fits(shape *factory.Shape, class task.Class) bool {
+// fits tells whether a pilot of the shape may meet a requirement. What only a pilot that
+// is there can tell counts as met, until the site's pilots have refused such tasks.
+func (s *service) fits(shape *factory.Shape, class task.Class, refused bool) bool {
 	requirement, err := s.compiler.Requirement(class.Require)
-	if err != nil || requirement.UsesFiles() || requirement.UsesTask() {
-		return err == nil
+	if err != nil || refused && requirement.UsesNode() {
+		return false
 	}
 	pilot := matcher.Pilot{
 		Site: s.Factory.Site, Resources: shape.Resources, Slots: shape.Resources.Cores, Features: shape.Features,
-		Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: shape.Walltime, Live: matcher.Live{FreeCores: shape.Resources.Cores},
+		Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: shape.Lifetime(),
 	}
-	return requirement.Check(matcher.Facts{Pilot: &pilot, Task: &task.Task{Resources: class.Resources}}).Feasible
+	return requirement.Foresee(matcher.Facts{Pilot: &pilot, Task: &task.Task{Resources: class.Resources}}).Feasible
 }
 
 // Client is a Queue by gRPC.

@@ -1704,7 +1704,10 @@ type FactoryReport struct {
 	// Of the batch system's newest answer.
 	ListingAge *durationpb.Duration `protobuf:"bytes,8,opt,name=listing_age,json=listingAge,proto3" json:"listing_age,omitempty"`
 	// Why it submits no more.
-	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Its kinds of pilots, at most 20. Tasks that none of them can run are no demand of
+	// its site's while another site can.
+	Shapes        []*FactoryShape `protobuf:"bytes,10,rep,name=shapes,proto3" json:"shapes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1802,6 +1805,99 @@ func (x *FactoryReport) GetReason() string {
 	return ""
 }
 
+func (x *FactoryReport) GetShapes() []*FactoryShape {
+	if x != nil {
+		return x.Shapes
+	}
+	return nil
+}
+
+// FactoryShape is a kind of pilots that a factory sends.
+type FactoryShape struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Resources *Resources             `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	Features  []string               `protobuf:"bytes,3,rep,name=features,proto3" json:"features,omitempty"`
+	Arch      string                 `protobuf:"bytes,4,opt,name=arch,proto3" json:"arch,omitempty"`
+	Os        string                 `protobuf:"bytes,5,opt,name=os,proto3" json:"os,omitempty"`
+	// Of its pilots, which is the longest walltime of their tasks.
+	Lifetime      *durationpb.Duration `protobuf:"bytes,6,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactoryShape) Reset() {
+	*x = FactoryShape{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactoryShape) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactoryShape) ProtoMessage() {}
+
+func (x *FactoryShape) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactoryShape.ProtoReflect.Descriptor instead.
+func (*FactoryShape) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FactoryShape) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FactoryShape) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *FactoryShape) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *FactoryShape) GetArch() string {
+	if x != nil {
+		return x.Arch
+	}
+	return ""
+}
+
+func (x *FactoryShape) GetOs() string {
+	if x != nil {
+		return x.Os
+	}
+	return ""
+}
+
+func (x *FactoryShape) GetLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.Lifetime
+	}
+	return nil
+}
+
 // DemandClass is a number of waiting tasks with equal needs.
 type DemandClass struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1810,14 +1906,16 @@ type DemandClass struct {
 	Tasks     int64                  `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	Walltime  *durationpb.Duration   `protobuf:"bytes,4,opt,name=walltime,proto3" json:"walltime,omitempty"`
 	// Resources and remaining life of a live pilot suffice.
-	Live          bool `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`
+	Live bool `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`
+	// The site's pilots have refused such tasks within the last 10 minutes.
+	Refused       bool `protobuf:"varint,6,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DemandClass) Reset() {
 	*x = DemandClass{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1927,7 @@ func (x *DemandClass) String() string {
 func (*DemandClass) ProtoMessage() {}
 
 func (x *DemandClass) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1940,7 @@ func (x *DemandClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandClass.ProtoReflect.Descriptor instead.
 func (*DemandClass) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DemandClass) GetRequire() string {
@@ -1880,6 +1978,13 @@ func (x *DemandClass) GetLive() bool {
 	return false
 }
 
+func (x *DemandClass) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
 // DemandPilot is a pilot that is alive or ended within the last hour.
 type DemandPilot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1896,7 +2001,7 @@ type DemandPilot struct {
 
 func (x *DemandPilot) Reset() {
 	*x = DemandPilot{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2013,7 @@ func (x *DemandPilot) String() string {
 func (*DemandPilot) ProtoMessage() {}
 
 func (x *DemandPilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2026,7 @@ func (x *DemandPilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandPilot.ProtoReflect.Descriptor instead.
 func (*DemandPilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DemandPilot) GetPilot() string {
@@ -1978,7 +2083,7 @@ type DemandNode struct {
 
 func (x *DemandNode) Reset() {
 	*x = DemandNode{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2095,7 @@ func (x *DemandNode) String() string {
 func (*DemandNode) ProtoMessage() {}
 
 func (x *DemandNode) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2108,7 @@ func (x *DemandNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNode.ProtoReflect.Descriptor instead.
 func (*DemandNode) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DemandNode) GetName() string {
@@ -2045,7 +2150,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2162,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2175,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetDemandResponse) GetClasses() []*DemandClass {
@@ -2133,7 +2238,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2250,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2263,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -2187,7 +2292,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2304,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2317,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -2239,7 +2344,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2356,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2369,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RevokeAccessResponse) GetPilots() []string {
@@ -2292,7 +2397,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2409,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2422,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Ban) GetKind() string {
@@ -2371,7 +2476,7 @@ type BanRequest struct {
 
 func (x *BanRequest) Reset() {
 	*x = BanRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2488,7 @@ func (x *BanRequest) String() string {
 func (*BanRequest) ProtoMessage() {}
 
 func (x *BanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2501,7 @@ func (x *BanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanRequest.ProtoReflect.Descriptor instead.
 func (*BanRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BanRequest) GetBan() *Ban {
@@ -2420,7 +2525,7 @@ type BanResponse struct {
 
 func (x *BanResponse) Reset() {
 	*x = BanResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2537,7 @@ func (x *BanResponse) String() string {
 func (*BanResponse) ProtoMessage() {}
 
 func (x *BanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2550,7 @@ func (x *BanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanResponse.ProtoReflect.Descriptor instead.
 func (*BanResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BanResponse) GetPilots() []string {
@@ -2478,7 +2583,7 @@ type UnbanRequest struct {
 
 func (x *UnbanRequest) Reset() {
 	*x = UnbanRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2595,7 @@ func (x *UnbanRequest) String() string {
 func (*UnbanRequest) ProtoMessage() {}
 
 func (x *UnbanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2608,7 @@ func (x *UnbanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanRequest.ProtoReflect.Descriptor instead.
 func (*UnbanRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UnbanRequest) GetBan() *Ban {
@@ -2521,7 +2626,7 @@ type UnbanResponse struct {
 
 func (x *UnbanResponse) Reset() {
 	*x = UnbanResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2638,7 @@ func (x *UnbanResponse) String() string {
 func (*UnbanResponse) ProtoMessage() {}
 
 func (x *UnbanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2651,7 @@ func (x *UnbanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanResponse.ProtoReflect.Descriptor instead.
 func (*UnbanResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{32}
 }
 
 type ListBansRequest struct {
@@ -2557,7 +2662,7 @@ type ListBansRequest struct {
 
 func (x *ListBansRequest) Reset() {
 	*x = ListBansRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2674,7 @@ func (x *ListBansRequest) String() string {
 func (*ListBansRequest) ProtoMessage() {}
 
 func (x *ListBansRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2687,7 @@ func (x *ListBansRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBansRequest.ProtoReflect.Descriptor instead.
 func (*ListBansRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
 }
 
 type ListBansResponse struct {
@@ -2594,7 +2699,7 @@ type ListBansResponse struct {
 
 func (x *ListBansResponse) Reset() {
 	*x = ListBansResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2606,7 +2711,7 @@ func (x *ListBansResponse) String() string {
 func (*ListBansResponse) ProtoMessage() {}
 
 func (x *ListBansResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2619,7 +2724,7 @@ func (x *ListBansResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBansResponse.ProtoReflect.Descriptor instead.
 func (*ListBansResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListBansResponse) GetBans() []*Ban {
@@ -2646,7 +2751,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2763,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2776,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Access) GetId() string {
@@ -2745,7 +2850,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2862,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2875,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{36}
 }
 
 type ListAccessResponse struct {
@@ -2782,7 +2887,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2899,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2912,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{36}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -2831,7 +2936,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2948,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +2961,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{37}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WatchEventsRequest) GetAfter() uint64 {
@@ -2889,7 +2994,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3006,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3019,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{38}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WatchEventsResponse) GetEvents() []*Event {
@@ -2948,7 +3053,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2960,7 +3065,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2973,7 +3078,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{39}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -3067,7 +3172,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3184,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3197,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{40}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListAuditRequest) GetKinds() []string {
@@ -3189,7 +3294,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3306,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3319,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{41}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AuditEntry) GetAt() *timestamppb.Timestamp {
@@ -3318,7 +3423,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3330,7 +3435,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3343,7 +3448,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{42}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -3368,7 +3473,7 @@ type VerifyAuditRequest struct {
 
 func (x *VerifyAuditRequest) Reset() {
 	*x = VerifyAuditRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3485,7 @@ func (x *VerifyAuditRequest) String() string {
 func (*VerifyAuditRequest) ProtoMessage() {}
 
 func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3498,7 @@ func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
 func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{43}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{44}
 }
 
 type VerifyAuditResponse struct {
@@ -3410,7 +3515,7 @@ type VerifyAuditResponse struct {
 
 func (x *VerifyAuditResponse) Reset() {
 	*x = VerifyAuditResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[44]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3422,7 +3527,7 @@ func (x *VerifyAuditResponse) String() string {
 func (*VerifyAuditResponse) ProtoMessage() {}
 
 func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[44]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3435,7 +3540,7 @@ func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
 func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{44}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *VerifyAuditResponse) GetRecords() int64 {
@@ -3632,7 +3737,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x06groups\x18\b \x03(\tR\x06groups\"\\\n" +
 	"\x10GetDemandRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x124\n" +
-	"\afactory\x18\x02 \x01(\v2\x1a.pilotage.v1.FactoryReportR\afactory\"\xcb\x02\n" +
+	"\afactory\x18\x02 \x01(\v2\x1a.pilotage.v1.FactoryReportR\afactory\"\xfe\x02\n" +
 	"\rFactoryReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
@@ -3643,13 +3748,23 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x05nodes\x18\a \x03(\v2\x17.pilotage.v1.DemandNodeR\x05nodes\x12:\n" +
 	"\vlisting_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"listingAge\x12\x16\n" +
-	"\x06reason\x18\t \x01(\tR\x06reason\"\xbe\x01\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x121\n" +
+	"\x06shapes\x18\n" +
+	" \x03(\v2\x19.pilotage.v1.FactoryShapeR\x06shapes\"\xcf\x01\n" +
+	"\fFactoryShape\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
+	"\tresources\x18\x02 \x01(\v2\x16.pilotage.v1.ResourcesR\tresources\x12\x1a\n" +
+	"\bfeatures\x18\x03 \x03(\tR\bfeatures\x12\x12\n" +
+	"\x04arch\x18\x04 \x01(\tR\x04arch\x12\x0e\n" +
+	"\x02os\x18\x05 \x01(\tR\x02os\x125\n" +
+	"\blifetime\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\blifetime\"\xd8\x01\n" +
 	"\vDemandClass\x12\x18\n" +
 	"\arequire\x18\x01 \x01(\tR\arequire\x124\n" +
 	"\tresources\x18\x02 \x01(\v2\x16.pilotage.v1.ResourcesR\tresources\x12\x14\n" +
 	"\x05tasks\x18\x03 \x01(\x03R\x05tasks\x125\n" +
 	"\bwalltime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bwalltime\x12\x12\n" +
-	"\x04live\x18\x05 \x01(\bR\x04live\"\x89\x01\n" +
+	"\x04live\x18\x05 \x01(\bR\x04live\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\bR\arefused\"\x89\x01\n" +
 	"\vDemandPilot\x12\x14\n" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
@@ -3808,7 +3923,7 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
@@ -3831,131 +3946,135 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(*CreateAccessRequest)(nil),   // 18: pilotage.v1.CreateAccessRequest
 	(*GetDemandRequest)(nil),      // 19: pilotage.v1.GetDemandRequest
 	(*FactoryReport)(nil),         // 20: pilotage.v1.FactoryReport
-	(*DemandClass)(nil),           // 21: pilotage.v1.DemandClass
-	(*DemandPilot)(nil),           // 22: pilotage.v1.DemandPilot
-	(*DemandNode)(nil),            // 23: pilotage.v1.DemandNode
-	(*GetDemandResponse)(nil),     // 24: pilotage.v1.GetDemandResponse
-	(*CreateAccessResponse)(nil),  // 25: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 26: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 27: pilotage.v1.RevokeAccessResponse
-	(*Ban)(nil),                   // 28: pilotage.v1.Ban
-	(*BanRequest)(nil),            // 29: pilotage.v1.BanRequest
-	(*BanResponse)(nil),           // 30: pilotage.v1.BanResponse
-	(*UnbanRequest)(nil),          // 31: pilotage.v1.UnbanRequest
-	(*UnbanResponse)(nil),         // 32: pilotage.v1.UnbanResponse
-	(*ListBansRequest)(nil),       // 33: pilotage.v1.ListBansRequest
-	(*ListBansResponse)(nil),      // 34: pilotage.v1.ListBansResponse
-	(*Access)(nil),                // 35: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 36: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 37: pilotage.v1.ListAccessResponse
-	(*WatchEventsRequest)(nil),    // 38: pilotage.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),   // 39: pilotage.v1.WatchEventsResponse
-	(*Event)(nil),                 // 40: pilotage.v1.Event
-	(*ListAuditRequest)(nil),      // 41: pilotage.v1.ListAuditRequest
-	(*AuditEntry)(nil),            // 42: pilotage.v1.AuditEntry
-	(*ListAuditResponse)(nil),     // 43: pilotage.v1.ListAuditResponse
-	(*VerifyAuditRequest)(nil),    // 44: pilotage.v1.VerifyAuditRequest
-	(*VerifyAuditResponse)(nil),   // 45: pilotage.v1.VerifyAuditResponse
-	nil,                           // 46: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 49: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 50: google.protobuf.FieldMask
-	(*Resources)(nil),             // 51: pilotage.v1.Resources
+	(*FactoryShape)(nil),          // 21: pilotage.v1.FactoryShape
+	(*DemandClass)(nil),           // 22: pilotage.v1.DemandClass
+	(*DemandPilot)(nil),           // 23: pilotage.v1.DemandPilot
+	(*DemandNode)(nil),            // 24: pilotage.v1.DemandNode
+	(*GetDemandResponse)(nil),     // 25: pilotage.v1.GetDemandResponse
+	(*CreateAccessResponse)(nil),  // 26: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 27: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 28: pilotage.v1.RevokeAccessResponse
+	(*Ban)(nil),                   // 29: pilotage.v1.Ban
+	(*BanRequest)(nil),            // 30: pilotage.v1.BanRequest
+	(*BanResponse)(nil),           // 31: pilotage.v1.BanResponse
+	(*UnbanRequest)(nil),          // 32: pilotage.v1.UnbanRequest
+	(*UnbanResponse)(nil),         // 33: pilotage.v1.UnbanResponse
+	(*ListBansRequest)(nil),       // 34: pilotage.v1.ListBansRequest
+	(*ListBansResponse)(nil),      // 35: pilotage.v1.ListBansResponse
+	(*Access)(nil),                // 36: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 37: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 38: pilotage.v1.ListAccessResponse
+	(*WatchEventsRequest)(nil),    // 39: pilotage.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 40: pilotage.v1.WatchEventsResponse
+	(*Event)(nil),                 // 41: pilotage.v1.Event
+	(*ListAuditRequest)(nil),      // 42: pilotage.v1.ListAuditRequest
+	(*AuditEntry)(nil),            // 43: pilotage.v1.AuditEntry
+	(*ListAuditResponse)(nil),     // 44: pilotage.v1.ListAuditResponse
+	(*VerifyAuditRequest)(nil),    // 45: pilotage.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),   // 46: pilotage.v1.VerifyAuditResponse
+	nil,                           // 47: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 48: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 50: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 51: google.protobuf.FieldMask
+	(*Resources)(nil),             // 52: pilotage.v1.Resources
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	47, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	47, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	48, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	48, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
 	2,  // 3: pilotage.v1.SiteSettings.storage_credentials:type_name -> pilotage.v1.StorageCredential
-	48, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	49, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
 	3,  // 6: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
 	3,  // 7: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	46, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	47, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	47, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	47, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	48, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	48, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
 	4,  // 11: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	6,  // 12: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	47, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	47, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	49, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	48, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	48, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	50, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	50, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	51, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
 	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
 	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	47, // 20: pilotage.v1.GetSiteRequest.since:type_name -> google.protobuf.Duration
-	47, // 21: pilotage.v1.SiteWindow.time:type_name -> google.protobuf.Duration
+	48, // 20: pilotage.v1.GetSiteRequest.since:type_name -> google.protobuf.Duration
+	48, // 21: pilotage.v1.SiteWindow.time:type_name -> google.protobuf.Duration
 	3,  // 22: pilotage.v1.SiteWindow.reads:type_name -> pilotage.v1.SourceSums
-	47, // 23: pilotage.v1.SiteWindow.delay_sum:type_name -> google.protobuf.Duration
+	48, // 23: pilotage.v1.SiteWindow.delay_sum:type_name -> google.protobuf.Duration
 	5,  // 24: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
 	12, // 25: pilotage.v1.GetSiteResponse.window:type_name -> pilotage.v1.SiteWindow
-	23, // 26: pilotage.v1.GetSiteResponse.nodes:type_name -> pilotage.v1.DemandNode
-	47, // 27: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	24, // 26: pilotage.v1.GetSiteResponse.nodes:type_name -> pilotage.v1.DemandNode
+	48, // 27: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
 	20, // 28: pilotage.v1.GetDemandRequest.factory:type_name -> pilotage.v1.FactoryReport
-	48, // 29: pilotage.v1.FactoryReport.last_submission:type_name -> google.protobuf.Timestamp
-	23, // 30: pilotage.v1.FactoryReport.nodes:type_name -> pilotage.v1.DemandNode
-	47, // 31: pilotage.v1.FactoryReport.listing_age:type_name -> google.protobuf.Duration
-	51, // 32: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
-	47, // 33: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
-	47, // 34: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
-	21, // 35: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
-	22, // 36: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
-	23, // 37: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
-	20, // 38: pilotage.v1.GetDemandResponse.factories:type_name -> pilotage.v1.FactoryReport
-	48, // 39: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
-	28, // 40: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
-	28, // 41: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
-	28, // 42: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
-	48, // 43: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	48, // 44: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	35, // 45: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	40, // 46: pilotage.v1.WatchEventsResponse.events:type_name -> pilotage.v1.Event
-	48, // 47: pilotage.v1.Event.time:type_name -> google.protobuf.Timestamp
-	48, // 48: pilotage.v1.ListAuditRequest.at:type_name -> google.protobuf.Timestamp
-	48, // 49: pilotage.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	48, // 50: pilotage.v1.ListAuditRequest.before:type_name -> google.protobuf.Timestamp
-	48, // 51: pilotage.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	48, // 52: pilotage.v1.AuditEntry.started:type_name -> google.protobuf.Timestamp
-	48, // 53: pilotage.v1.AuditEntry.ended:type_name -> google.protobuf.Timestamp
-	42, // 54: pilotage.v1.ListAuditResponse.entries:type_name -> pilotage.v1.AuditEntry
-	48, // 55: pilotage.v1.VerifyAuditResponse.first:type_name -> google.protobuf.Timestamp
-	48, // 56: pilotage.v1.VerifyAuditResponse.last:type_name -> google.protobuf.Timestamp
-	7,  // 57: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 58: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 59: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	14, // 60: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	16, // 61: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	18, // 62: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	26, // 63: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	19, // 64: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
-	36, // 65: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	29, // 66: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
-	31, // 67: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
-	33, // 68: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
-	38, // 69: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
-	41, // 70: pilotage.v1.SiteService.ListAudit:input_type -> pilotage.v1.ListAuditRequest
-	44, // 71: pilotage.v1.SiteService.VerifyAudit:input_type -> pilotage.v1.VerifyAuditRequest
-	8,  // 72: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 73: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	13, // 74: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	15, // 75: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	17, // 76: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	25, // 77: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	27, // 78: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	24, // 79: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
-	37, // 80: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	30, // 81: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
-	32, // 82: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
-	34, // 83: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
-	39, // 84: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
-	43, // 85: pilotage.v1.SiteService.ListAudit:output_type -> pilotage.v1.ListAuditResponse
-	45, // 86: pilotage.v1.SiteService.VerifyAudit:output_type -> pilotage.v1.VerifyAuditResponse
-	72, // [72:87] is the sub-list for method output_type
-	57, // [57:72] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	49, // 29: pilotage.v1.FactoryReport.last_submission:type_name -> google.protobuf.Timestamp
+	24, // 30: pilotage.v1.FactoryReport.nodes:type_name -> pilotage.v1.DemandNode
+	48, // 31: pilotage.v1.FactoryReport.listing_age:type_name -> google.protobuf.Duration
+	21, // 32: pilotage.v1.FactoryReport.shapes:type_name -> pilotage.v1.FactoryShape
+	52, // 33: pilotage.v1.FactoryShape.resources:type_name -> pilotage.v1.Resources
+	48, // 34: pilotage.v1.FactoryShape.lifetime:type_name -> google.protobuf.Duration
+	52, // 35: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
+	48, // 36: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
+	48, // 37: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
+	22, // 38: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
+	23, // 39: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
+	24, // 40: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
+	20, // 41: pilotage.v1.GetDemandResponse.factories:type_name -> pilotage.v1.FactoryReport
+	49, // 42: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
+	29, // 43: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
+	29, // 44: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
+	29, // 45: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
+	49, // 46: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	49, // 47: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	36, // 48: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	41, // 49: pilotage.v1.WatchEventsResponse.events:type_name -> pilotage.v1.Event
+	49, // 50: pilotage.v1.Event.time:type_name -> google.protobuf.Timestamp
+	49, // 51: pilotage.v1.ListAuditRequest.at:type_name -> google.protobuf.Timestamp
+	49, // 52: pilotage.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	49, // 53: pilotage.v1.ListAuditRequest.before:type_name -> google.protobuf.Timestamp
+	49, // 54: pilotage.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	49, // 55: pilotage.v1.AuditEntry.started:type_name -> google.protobuf.Timestamp
+	49, // 56: pilotage.v1.AuditEntry.ended:type_name -> google.protobuf.Timestamp
+	43, // 57: pilotage.v1.ListAuditResponse.entries:type_name -> pilotage.v1.AuditEntry
+	49, // 58: pilotage.v1.VerifyAuditResponse.first:type_name -> google.protobuf.Timestamp
+	49, // 59: pilotage.v1.VerifyAuditResponse.last:type_name -> google.protobuf.Timestamp
+	7,  // 60: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 61: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 62: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	14, // 63: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	16, // 64: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	18, // 65: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	27, // 66: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	19, // 67: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
+	37, // 68: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	30, // 69: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
+	32, // 70: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
+	34, // 71: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
+	39, // 72: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
+	42, // 73: pilotage.v1.SiteService.ListAudit:input_type -> pilotage.v1.ListAuditRequest
+	45, // 74: pilotage.v1.SiteService.VerifyAudit:input_type -> pilotage.v1.VerifyAuditRequest
+	8,  // 75: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 76: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	13, // 77: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	15, // 78: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	17, // 79: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	26, // 80: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	28, // 81: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	25, // 82: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
+	38, // 83: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	31, // 84: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
+	33, // 85: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
+	35, // 86: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
+	40, // 87: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
+	44, // 88: pilotage.v1.SiteService.ListAudit:output_type -> pilotage.v1.ListAuditResponse
+	46, // 89: pilotage.v1.SiteService.VerifyAudit:output_type -> pilotage.v1.VerifyAuditResponse
+	75, // [75:90] is the sub-list for method output_type
+	60, // [60:75] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -3972,7 +4091,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
