@@ -120,7 +120,7 @@ func TestCombinedIs001(t *testing.T) {
 					cache[file.Key]++
 					keys = append(keys, file.Key)
 				}
-				take(evaluator.Assigned(files))
+				take(evaluator.Referenced(files))
 				take(evaluator.FilesChanged(keys...))
 			},
 			"whole row": func(*rapid.T) { m.SetRow(evaluator.Row()) },

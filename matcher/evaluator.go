@@ -19,7 +19,7 @@ type Evaluator struct {
 	listed  listing
 	classes map[uint32]*judgement
 
-	references map[task.FileKey]uint32 // by tasks assigned to the pilot
+	references map[task.FileKey]uint32 // by tasks that have read cached files
 	combined   map[combined]*combinedTotals
 	tellFiles  bool
 }

@@ -10,10 +10,10 @@ import (
 // This file keeps what the combined ranks need beside the task itself: the
 // totals over the list. Lists whose classes name none of them pay nothing.
 
-// Assigned counts references (001, section 3.4): a task that reads these
-// files was given to the pilot. A file counts once when it comes, and once
-// more for each further task.
-func (e *Evaluator) Assigned(files []FileInfo) RowUpdate {
+// Referenced counts references (001, section 3.4): a task that reads these files has
+// them staged in at the pilot. A file counts once when it comes, and once more for each
+// further task, until it leaves the cache.
+func (e *Evaluator) Referenced(files []FileInfo) RowUpdate {
 	keys := make([]task.FileKey, len(files))
 	for i, file := range files {
 		keys[i] = file.Key

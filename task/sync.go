@@ -172,6 +172,7 @@ type Returned struct {
 	Generation uint32
 	Lease      LeaseID
 	Reason     string
+	Unread     bool // its inputs could not be read
 }
 
 // Refusal gives back a whole class: no live pilot of the site can run it.

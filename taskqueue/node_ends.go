@@ -24,6 +24,16 @@ func (j *judgement) noteEnd(s *TaskState, o *task.Outcome) {
 	j.Effects.Ends = append(j.Effects.Ends, NodeEnd{End: end, Site: j.site.Name, At: j.Clock})
 }
 
+// noteUnread has tasks count that a pilot gave back because it could not read their inputs.
+func (j *outcomes) noteUnread(site *SiteRecord, pilot *PilotRecord, returns []task.Returned) {
+	for _, back := range returns {
+		if back.Unread && site.InForce().Central() {
+			end := health.End{Node: pilot.Node(), What: string(back.Task), Why: back.Reason}
+			j.Effects.Ends = append(j.Effects.Ends, NodeEnd{End: end, Site: site.Name, At: j.Clock})
+		}
+	}
+}
+
 // noteDeath has a pilot's death count.
 func (j *outcomes) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string) {
 	if site.InForce().Central() {

@@ -71,6 +71,7 @@ func (q *queue) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) [
 	q.outcomes.takeStored(site, p.Stored)
 	q.takeStarts(site, p.Starts)
 	q.leasing.takeReturns(site.Name, p.Returns)
+	q.outcomes.noteUnread(site, pilot, p.Returns)
 	q.meetSelf(site, pilot, &p.Sync)
 	q.catalogue.lose(site.Name, p.Lost)
 	q.leasing.takeConfirmed(site.Name, p.Confirmed)

@@ -72,10 +72,10 @@ type End struct {
 	Elsewhere []string // nodes at which the task has failed before
 }
 
-// Ended is the end of an attempt, and whether it counts: faults of storage elements
-// and files that nobody has are no node's.
+// Ended is the end of an attempt, and whether it counts: what a user kills says nothing.
+// Storage that does not answer does it to all nodes, or else the node is at fault.
 func Ended(node string, o *task.Outcome) (end End, counts bool) {
-	counts = o.OK || o.Failure == task.PayloadFailed || o.Failure == task.PilotFailed
+	counts = o.OK || o.Failure != task.KilledByUser
 	return End{Node: node, What: string(o.Attempt.Task), OK: o.OK, Why: o.Reason}, counts
 }
 

@@ -259,12 +259,20 @@ func (holding *holding) dropLease(at *step, id task.LeaseID) {
 
 // giveBack returns an unstarted task to the queue.
 func (holding *holding) giveBack(at *step, h *held, reason string) {
+	holding.giveBackAs(at, h, task.Returned{Reason: reason})
+}
+
+// giveBackUnread gives a task back whose inputs could not be read.
+func (holding *holding) giveBackUnread(at *step, h *held, reason string) {
+	holding.giveBackAs(at, h, task.Returned{Reason: reason, Unread: true})
+}
+
+func (holding *holding) giveBackAs(at *step, h *held, back task.Returned) {
 	if holding.site.handout.held[h.Task.ID] != h {
 		return
 	}
-	holding.outbox.returns = append(holding.outbox.returns, task.Returned{
-		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
-	})
+	back.Task, back.Generation, back.Lease = h.Task.ID, h.Generation, h.lease
+	holding.outbox.returns = append(holding.outbox.returns, back)
 	holding.forget(at, h)
 	holding.outbox.syncSoon(at, holding.site.handout.gatherDelay(at))
 }

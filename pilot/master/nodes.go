@@ -5,6 +5,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/matcher/health"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -20,11 +21,21 @@ func (roster *roster) takesNone(w *member) bool {
 }
 
 // noteEnd has the outcome of an attempt count for the health of its node; h is its
-// task, nil if the site does not hold that. Who works for itself has no others to
-// compare with.
+// task, nil if the site does not hold that.
 func (roster *roster) noteEnd(at *step, w *member, o *task.Outcome, h *held) {
-	end, counts := health.Ended(w.node(), o)
-	if !counts || at.own.on {
+	if end, counts := health.Ended(w.node(), o); counts {
+		roster.note(at, end, h)
+	}
+}
+
+// noteUnread has a task count that was handed back because its inputs could not be read.
+func (roster *roster) noteUnread(at *step, w *member, back *message.Handback, h *held) {
+	roster.note(at, health.End{Node: w.node(), What: string(back.Task), Why: back.Reason}, h)
+}
+
+// note has an end count. Who works for itself has no others to compare with.
+func (roster *roster) note(at *step, end health.End, h *held) {
+	if at.own.on {
 		return
 	}
 	if h != nil {

@@ -307,6 +307,7 @@ func (m *Master) handedBack(w *member, back message.Handback, seen uint64) {
 		return
 	}
 	if len(back.Missing) > 0 {
+		m.holding.site.roster.noteUnread(&m.step, w, &back, h)
 		m.searches.missing(&m.step, &m.holding, h, back)
 		return
 	}

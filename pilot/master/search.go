@@ -47,9 +47,10 @@ const (
 // missing begins to look for inputs that nobody gave to a pilot.
 func (f *searches) missing(at *step, holding *holding, h *held, back message.Handback) {
 	if h.searched++; h.searched > maxSearches {
-		holding.giveBack(at, h, back.Reason)
+		holding.giveBackUnread(at, h, back.Reason)
 		return
 	}
+	looked := false
 	for _, file := range back.Missing {
 		k := holding.site.handout.file(file.LFN)
 		if k.file.Exists() && k.file.Producer != file.Producer || len(k.file.Replicas) > 0 {
@@ -58,9 +59,14 @@ func (f *searches) missing(at *step, holding *holding, h *held, back message.Han
 		s := f.search(at, &holding.site, file)
 		s.tasks = append(s.tasks, h)
 		h.searching++
+		looked = true
 		if s.round == 0 && !s.looking {
 			holding.site.list.askFor(at, s)
 		}
+	}
+	if at.own.on && !looked {
+		holding.giveBackUnread(at, h, back.Reason) // nobody else is here who might read them
+		return
 	}
 	holding.backToReady(at, h, false)
 }
@@ -326,7 +332,7 @@ func (f *searches) fileLost(at *step, holding *holding, s *search) {
 		h.searching--
 	}
 	for _, h := range holding.site.handout.readersOf(s.file.LFN) {
-		holding.giveBack(at, h, reason)
+		holding.giveBackUnread(at, h, reason)
 	}
 	holding.outbox.syncSoon(at, 0)
 }

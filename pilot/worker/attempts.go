@@ -118,13 +118,14 @@ func (s *attempts) drop(at *step, a *attempt) {
 	at.act(Discard{Attempt: a.id})
 }
 
-func (s *attempts) stagedIn(at *step, e StagedIn) {
+func (s *attempts) stagedIn(at *step, e StagedIn) *attempt {
 	a := s.in(staging, e.Attempt)
 	if a == nil {
-		return
+		return nil
 	}
 	a.phase, a.reads, a.stageIn = staged, e.Reads, at.now.Sub(a.received)
 	s.roomier = true // at least this one was not too much: the next may try
+	return a
 }
 
 // startWhatFits starts staged attempts, oldest first; a prefilled one takes the

@@ -115,7 +115,9 @@ func TestAPilotThatIsNotProvenGivesBackWhatCameEarly(t *testing.T) {
 		{task.Outcome{OK: true, Delay: -1}, 1, 0}, // it is proven
 		{failed, 1, 0}, // one may be the task's fault
 		{failed, 0, 1}, // two in a row are not
-		{task.Outcome{Failure: task.InputMissing, Delay: -1}, 1, 0},
+		{task.Outcome{Failure: task.InputMissing, Delay: -1}, 0, 1},
+		{task.Outcome{OK: true, Delay: -1}, 1, 0},
+		{task.Outcome{Failure: task.KilledByUser, Delay: -1}, 1, 0}, // says nothing of the pilot
 	} {
 		runs, starts := assign(false, "runs"+string(rune('a'+serial)))
 		if !starts {

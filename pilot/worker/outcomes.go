@@ -16,13 +16,18 @@ func (w *Worker) assigned(given message.Assignment) {
 		w.handBack(given, "the pilot takes no more work: "+w.readiness.stopped)
 		return
 	}
-	files := message.ListFiles(given.Files)
-	if verdict := w.row.evaluator.Check(&given.Task, files); !verdict.Feasible {
+	if verdict := w.row.evaluator.Check(&given.Task, message.ListFiles(given.Files)); !verdict.Feasible {
 		w.handBack(given, "refused: "+verdict.FailedClause)
 		return
 	}
-	w.row.changed(&w.step, w.row.evaluator.Assigned(files), w.config.ReportDelay)
 	w.attempts.take(&w.step, w.self.ID, given)
+}
+
+// stagedIn has an attempt wait for its slot. From now on its files count as read here.
+func (w *Worker) stagedIn(e StagedIn) {
+	if a := w.attempts.stagedIn(&w.step, e); a != nil {
+		w.row.changed(&w.step, w.row.evaluator.Referenced(message.ListFiles(a.Files)), w.config.ReportDelay)
+	}
 }
 
 // stageFailed ends an attempt whose inputs cannot be read. A file without replica

@@ -92,7 +92,7 @@ func (w *Worker) Step(now time.Time, event message.Event) []message.Action {
 	case ListBroadcast:
 		w.listBroadcast(e)
 	case StagedIn:
-		w.attempts.stagedIn(&w.step, e)
+		w.stagedIn(e)
 	case StageFailed:
 		w.stageFailed(e)
 	case PayloadStarted:

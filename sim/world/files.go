@@ -51,12 +51,12 @@ func (n *node) find(f task.File) (task.Source, bool) {
 		return task.SourceLocal, true
 	}
 	for _, other := range n.site.live() {
-		if other != n && !n.isolated() && n.net.Part(other.member) == n.net.Part(n.member) && other.holds(key) {
+		if other != n && !n.alone && !n.isolated() && n.net.Part(other.member) == n.net.Part(n.member) && other.holds(key) {
 			return task.SourcePeer, true
 		}
 	}
 	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && !n.misreads && s.gives(replica.URL, f.Digest) {
+		if s := n.element(replica.URL); s != nil && !s.down && !n.shut && !n.misreads && s.gives(replica.URL, f.Digest) {
 			return task.SourceSE, true
 		}
 	}
@@ -67,7 +67,7 @@ func (n *node) find(f task.File) (task.Source, bool) {
 // not there, or gives other bytes.
 func (n *node) badCopies(f task.File) (bad []task.LostFile) {
 	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && (n.misreads || !s.gives(replica.URL, f.Digest)) {
+		if s := n.element(replica.URL); s != nil && !s.down && !n.shut && (n.misreads || !s.gives(replica.URL, f.Digest)) {
 			bad = append(bad, task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: replica.URL, Reason: "it is damaged"})
 		}
 	}
@@ -97,6 +97,7 @@ func (n *node) stageIn(a worker.StageIn) {
 		})
 	}
 	if len(lost) > 0 {
+		n.unread++
 		n.note("%s cannot read %s of %s: %d of %d copies are bad", n.id, lost[0].LFN, lost[0].Producer.Pilot, len(n.badCopies(lost[0])), len(lost[0].Replicas))
 		failed := worker.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read"}
 		for _, f := range lost {

@@ -169,6 +169,49 @@ func TestABlackHoleBurnsFewTasks(t *testing.T) {
 	}
 }
 
+// A node at which nothing can be read is a black hole as well: its mount is missing, or
+// its network damages all, or lets it reach no storage element.
+func TestANodeThatReadsNothingBurnsFewTasks(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []taskqueue.Mode{taskqueue.ModeDistributed, taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
+		for name, plagues := range map[string]func(*node){
+			"damages":    func(n *node) { n.misreads, n.alone = true, true },
+			"no storage": func(n *node) { n.shut, n.alone = true, true },
+		} {
+			const slots = 2
+			w := newWorld(t, 1)
+			s := w.addSite("siteA", inMode(mode))
+			pilots := w.start(s, 4, slots)
+			plagues(pilots[0])
+			w.run1 = func(task.ID, *node) time.Duration { return 10 * time.Second }
+			var tasks []task.Task
+			for i := range 100 {
+				own, made, read := fmt.Sprint("in", i), fmt.Sprint("m", i), fmt.Sprint("r", i)
+				tasks = append(tasks, one("make"+own, reads(own), makes(made)), one("read"+own, reads(made), makes(read)))
+			}
+			flow := w.submit("flow", tasks...)
+			w.run(20 * time.Second)
+			first := pilots[0].unread
+			w.finish(flow, time.Hour)
+			trials := 0
+			for pause := health.FirstPause; pause < w.now(); pause *= 2 {
+				trials++
+			}
+			// What a pilot has early is staged in at once, and fails together.
+			if most := 2 * (slots + health.Least); first > most || pilots[0].unread > most+2*trials {
+				t.Errorf("%s, %s: %d tasks burnt at first and %d in all in %s", mode, name, first, pilots[0].unread, w.now())
+			}
+			for _, state := range w.queue.tasks(flow) {
+				if state.Failures > 1 || state.Generation > 1 {
+					t.Errorf("%s, %s: %+v", mode, name, state)
+					break
+				}
+			}
+			t.Logf("%s, %s: %d at first, %d in all in %s", mode, name, first, pilots[0].unread, w.now())
+		}
+	}
+}
+
 // A lone pilot at which attempts fail at once calls the queue for each of them, which is
 // no call too many.
 func TestWhatAttemptsExplainIsNotTooManyCalls(t *testing.T) {

@@ -31,6 +31,7 @@ type node struct {
 	member     *memnet.Node
 	connection serving.Connection // to the queue
 	calls      rate
+	unread     int // attempts whose inputs it could not read
 	claimed    *taskqueue.ClaimResult
 	plight
 	cores
@@ -44,6 +45,8 @@ type plight struct {
 	deaf     bool // its calls reach the queue, and no answer comes back
 	misreads bool // whatever storage elements give it is damaged on the way
 	full     bool // its disk takes no file
+	shut     bool // storage elements do not answer it
+	alone    bool // no other pilot gives it a file
 	paused   bool // as SIGSTOP does
 	backlog  []func()
 	time     drifting

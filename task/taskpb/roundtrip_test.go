@@ -67,7 +67,7 @@ func TestSyncRoundTrip(t *testing.T) {
 			NodeHealth: task.NodeHealth{Nodes: []task.NodeMark{{Name: "node", Failed: 5, Pauses: 1, Left: time.Second, Why: "exit code 1"}}, Judges: true},
 			Pauses:     []task.Pause{{Pilot: "p-abcdefgh", Why: "load < 0.5"}, {Pilot: "p-abcdefgi"}},
 			Outcomes:   []task.Outcome{outcome(t)}, Starts: []task.Start{{Attempt: attempt(t), Number: 1, Started: moment(t, "s")}},
-			Returns:   []task.Returned{{Task: "w-abcdefghij/t", Generation: 1, Lease: 4, Reason: "r"}},
+			Returns:   []task.Returned{{Task: "w-abcdefghij/t", Generation: 1, Lease: 4, Reason: "r", Unread: true}},
 			Stored:    []task.Stored{{LFN: "x", Attempt: attempt(t), URL: "u", Size: 4, Digest: digest(t)}},
 			Lost:      []task.LostFile{{LFN: "x", Digest: digest(t), URL: "file:///z", Pilot: "p-1", Reason: "y"}},
 			Departed:  []task.Departure{{Pilot: "p-abcdefgh", Dead: true, Reason: "z"}},

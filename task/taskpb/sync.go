@@ -284,11 +284,11 @@ func fromStart(in *pb.Start) task.Start {
 }
 
 func returned(r task.Returned) *pb.Return {
-	return &pb.Return{Task: string(r.Task), Generation: r.Generation, Lease: uint64(r.Lease), Reason: r.Reason}
+	return &pb.Return{Task: string(r.Task), Generation: r.Generation, Lease: uint64(r.Lease), Reason: r.Reason, Unread: r.Unread}
 }
 
 func fromReturned(in *pb.Return) task.Returned {
-	return task.Returned{Task: task.ID(in.GetTask()), Generation: in.GetGeneration(), Lease: task.LeaseID(in.GetLease()), Reason: in.GetReason()}
+	return task.Returned{Task: task.ID(in.GetTask()), Generation: in.GetGeneration(), Lease: task.LeaseID(in.GetLease()), Reason: in.GetReason(), Unread: in.GetUnread()}
 }
 
 func lostFile(l task.LostFile) *pb.LostFile {

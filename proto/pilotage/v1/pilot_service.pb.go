@@ -1067,11 +1067,13 @@ func (x *Start) GetProcess() int32 {
 }
 
 type Return struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Generation    uint32                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
-	Lease         uint64                 `protobuf:"varint,3,opt,name=lease,proto3" json:"lease,omitempty"`
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Task       string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Generation uint32                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Lease      uint64                 `protobuf:"varint,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	Reason     string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Inputs of the task could not be read.
+	Unread        bool `protobuf:"varint,5,opt,name=unread,proto3" json:"unread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1132,6 +1134,13 @@ func (x *Return) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Return) GetUnread() bool {
+	if x != nil {
+		return x.Unread
+	}
+	return false
 }
 
 type Stored struct {
@@ -3875,14 +3884,15 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x124\n" +
 	"\astarted\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x18\n" +
-	"\aprocess\x18\x04 \x01(\x05R\aprocess\"j\n" +
+	"\aprocess\x18\x04 \x01(\x05R\aprocess\"\x82\x01\n" +
 	"\x06Return\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\rR\n" +
 	"generation\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x04R\x05lease\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x95\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06unread\x18\x05 \x01(\bR\x06unread\"\x95\x01\n" +
 	"\x06Stored\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x120\n" +
 	"\aattempt\x18\x02 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x10\n" +
