@@ -118,8 +118,8 @@ func (r *Rules) Untold(t *Turn, id task.WorkflowID, after uint64) (folders []Fol
 }
 
 // Tidy has deleted what was found in folders of tasks that have ended, and is of
-// attempts of which the queue has never heard, or which have not won: no outcome of
-// theirs can be accepted any more. It returns how many attempts these are.
+// attempts of which the queue has never heard, or which have not won, or whose output
+// was taken for lost and made again. It returns how many attempts these are.
 func (r *Rules) Tidy(t *Turn, folders []Folder) (attempts int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
@@ -150,12 +150,19 @@ func (c *catalogue) tidy(folder *Folder) (attempts int) {
 	if spec == nil {
 		return 0
 	}
+	c.files.load(keysOf(spec.Outputs, func(out *task.Output) task.LFN { return out.LFN })...)
 	for _, id := range found {
-		if a := c.attempts.held[id]; a != nil && (a.State == AttemptSucceeded || a.State == AttemptRunning) {
-			continue // that is the winner's, or of another generation's; this will end, and be judged
+		a := c.attempts.held[id]
+		if a != nil && a.State == AttemptRunning {
+			continue // it will end, and be judged
 		}
-		attempts++
-		c.discardOutputs(site, id, spec.Outputs)
+		left := slices.DeleteFunc(slices.Clone(spec.Outputs), func(out task.Output) bool {
+			return c.fateOf(c.files.held[out.LFN], id) != goes
+		})
+		if len(left) > 0 {
+			attempts++
+			c.discardOutputs(site, id, left)
+		}
 	}
 	return attempts
 }
