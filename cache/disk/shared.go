@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ type sharing struct {
 	dir  string
 	mu   sync.Mutex // has the turn within this process
 	turn *os.File
+	lost error // why there is no turn any more
 	// users has a record for each number of a process: what it has reserved, and 1.
 	// Its first byte is locked by a process that lives.
 	users *os.File
@@ -70,7 +72,7 @@ func (c *Cache) share() (err error) {
 			return errors.Join(err, s.close())
 		}
 	}
-	if err := filelock.Lock(s.turn, true); err != nil {
+	if err := c.takeTurn(s); err != nil {
 		return errors.Join(err, s.close())
 	}
 	for s.self = 1; ; s.self++ {
@@ -110,6 +112,26 @@ func (s *sharing) close() error {
 
 func (s *sharing) record(number int) int64 { return int64(number) * recordSize }
 
+// Whoever has the turn has it for less than a second, unless many files are new to it.
+const (
+	turnWarned = 10 * time.Second
+	turnMost   = 5 * time.Minute
+)
+
+// takeTurn waits for the turn. A process that is stopped while it has it, or hangs, holds
+// the others up for so long only.
+func (c *Cache) takeTurn(s *sharing) error {
+	err := filelock.LockWithin(s.turn, turnWarned)
+	if !errors.Is(err, filelock.ErrHeld) {
+		return err
+	}
+	c.log.Warn("the shared cache folder waits for another pilot", "folder", c.dir, "for", turnWarned, "held by", filelock.Holder(s.turn))
+	if err = filelock.LockWithin(s.turn, turnMost-turnWarned); errors.Is(err, filelock.ErrHeld) {
+		err = fmt.Errorf("%s has held it up for %s: end that one, or give this pilot another folder", filelock.Holder(s.turn), turnMost)
+	}
+	return err
+}
+
 // enter begins what changes the folder, or must know how it is.
 func (c *Cache) enter() {
 	s := c.shared
@@ -118,13 +140,17 @@ func (c *Cache) enter() {
 		return
 	}
 	s.mu.Lock()
-	err := filelock.Lock(s.turn, true)
+	if s.lost != nil {
+		c.mu.Lock()
+		return
+	}
+	err := c.takeTurn(s)
 	c.mu.Lock()
 	if c.closed {
 		return
 	}
 	if err != nil {
-		c.log.Error("the shared cache folder cannot be used any more", "folder", c.dir, "error", err)
+		s.lost = fmt.Errorf("the shared cache folder %s cannot be used any more: %w", c.dir, err)
 		c.closed = true
 		return
 	}
@@ -300,12 +326,17 @@ func (c *Cache) Alone(ctx context.Context, key task.FileKey) (release func()) {
 	return func() {}
 }
 
-// Follow notes what others do in a shared folder, until ctx ends.
+// Follow notes what others do in a shared folder, until ctx ends or the folder cannot be
+// used any more.
 func (c *Cache) Follow(ctx context.Context) error {
 	for c.shared != nil && ctx.Err() == nil {
 		wait(ctx, followPause)
 		c.enter()
+		lost := c.shared.lost
 		c.leave()
+		if lost != nil {
+			return lost
+		}
 	}
 	return nil
 }

@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/internal/filelock"
@@ -214,6 +216,47 @@ func TestOutputsAreInherited(t *testing.T) {
 	if files := last.Entries(); len(files) != 1 || !slices.Equal(files[0].Outputs, []task.OutputID{made("y")}) {
 		t.Errorf("who comes later keeps %+v", files)
 	}
+}
+
+// A pilot that is stopped while it has the turn holds the others up for minutes, not for
+// ever; what they then say names it, and their pilots end.
+func TestWhoKeepsTheTurnIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		a := shareFolder(t, dir, task.GiB)
+		put(t, a.Cache, "lfn:before", someBytes(1, 100))
+		turn, err := filelock.Open(filepath.Join(a.dir, "turn"), os.O_RDWR, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began, ended := time.Now(), make(chan error)
+		go func() { ended <- a.Follow(t.Context()) }()
+		wait(t.Context(), time.Minute)
+		if err := turn.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wait(t.Context(), 5*time.Second)
+		put(t, a.Cache, "lfn:after a minute", someBytes(2, 100))
+		if turn, err = filelock.Open(filepath.Join(a.dir, "turn"), os.O_RDWR, true); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = turn.Close() }()
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has held it up", os.Getpid())) {
+			t.Errorf("the pilot's cache ended with %v", err)
+		}
+		if waited := time.Since(began); waited < turnMost || waited > 2*turnMost {
+			t.Errorf("it waited for %s", waited)
+		}
+		if _, err := a.Create("lfn:x", 10); !errors.Is(err, ErrClosed) {
+			t.Errorf("afterwards: %v", err)
+		}
+		if _, err := a.Pin("lfn:before"); !errors.Is(err, ErrClosed) {
+			t.Errorf("afterwards: %v", err)
+		}
+		if got := filelock.Holder(turn); got != fmt.Sprintf("process %d", os.Getpid()) {
+			t.Errorf("the holder is %s", got)
+		}
+	})
 }
 
 // A journal that is gone, or has become long, costs a look at the folder and no more.

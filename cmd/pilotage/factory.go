@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -120,6 +121,9 @@ func (f *factorySettings) complete(a *app, access *identity.AccessFile, argument
 	}
 	if f.Site == "" {
 		f.Site = string(access.Site)
+	}
+	if f.Site == "" {
+		return factory.Config{}, fmt.Errorf("the access file is for role %s and names no site: give an access of role factory (pilotage access create --role factory --site SITE --to FILE)", access.Role)
 	}
 	if f.Shapes == nil {
 		f.one.Name, f.one.Arguments = "job", arguments
@@ -302,7 +306,10 @@ func (a *app) runFactory(ctx context.Context, f *factorySettings, arguments []st
 	if f.metrics != "" {
 		registry, observe := factoryMetrics(config.Site)
 		stop, err := serveMetrics(ctx, registry, f.metrics)
-		if err != nil {
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return fmt.Errorf("--metrics: %w: another factory may run: give this one another port", err)
+		case err != nil:
 			return usage(fmt.Errorf("--metrics: %w", err))
 		}
 		defer stop()
@@ -331,7 +338,7 @@ func newFactoryStatus(a *app, f *factorySettings) *cobra.Command {
 			}
 			s, err := service.Status(f.folder)
 			if err != nil {
-				return coded(exitNotFound, "%w", err)
+				return coded(exitNotFound, "%w: start one, or give the --folder of the one that runs", err)
 			}
 			return a.out.show(s, func() error { return a.out.printFactory(&s) })
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,8 +66,11 @@ func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []
 			Command: f.command(&config.Shapes[0]) + " --check", Access: string(file), User: currentUser(),
 		}
 		id, err := system.Submit(ctx, job)
+		if errors.Is(err, batch.ErrRefused) {
+			return usage(fmt.Errorf("%w: what stands behind -- goes to its submit command", err))
+		}
 		if err != nil {
-			return coded(exitRefused, "%w", err)
+			return err
 		}
 		a.out.say("job %s (%s) is submitted\n", name, id)
 		report, err := waitForJob(ctx, system, id, job.Log, wait)
@@ -99,11 +103,17 @@ func waitForJob(ctx context.Context, system batch.System, id, log string, wait t
 	defer stop()
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+	last := "the batch system has not shown it"
 	for {
 		listed, err := system.List(ctx)
 		there := err != nil
 		for _, job := range listed {
-			there = there || job.ID == id && job.State != factory.Ended
+			if job.ID == id && job.State != factory.Ended {
+				there, last = true, fmt.Sprintf("it was %s at the end", job.State)
+				if job.State == factory.Pending && job.Why != "" {
+					last += fmt.Sprintf(", and the batch system says why: %s", job.Why)
+				}
+			}
 		}
 		if !there {
 			if report, err := os.ReadFile(log); err == nil {
@@ -113,7 +123,7 @@ func waitForJob(ctx context.Context, system batch.System, id, log string, wait t
 		select {
 		case <-ctx.Done():
 			_ = system.Cancel(context.WithoutCancel(ctx), id)
-			return nil, coded(exitTimeout, "job %s has printed no report in %s", id, wait)
+			return nil, coded(exitTimeout, "job %s has printed no report in %s: %s. It is cancelled; ask for less, or wait longer with --timeout", id, wait, last)
 		case <-ticker.C:
 		}
 	}

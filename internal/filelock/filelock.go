@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,6 +42,42 @@ func open(path string, flags, how int) (*os.File, error) {
 
 // Lock locks a file that is open.
 func Lock(file *os.File, wait bool) error { return flock(file, alone(wait)) }
+
+// LockWithin is Lock that waits for so long at most. Errors: ErrHeld.
+func LockWithin(file *os.File, most time.Duration) error {
+	for end, pause := time.Now().Add(most), 50*time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		if err := Lock(file, false); !errors.Is(err, ErrHeld) || time.Now().After(end) {
+			return err
+		}
+		<-time.After(pause)
+	}
+}
+
+// Holder describes the process that has a file locked, for people.
+func Holder(file *os.File) string {
+	const unknown = "another process"
+	info, err := file.Stat()
+	if err != nil {
+		return unknown
+	}
+	stat, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return unknown
+	}
+	locks, _ := os.ReadFile("/proc/locks") // a line: number, FLOCK, ADVISORY, WRITE, process, major:minor:inode, range
+	for line := range strings.Lines(string(locks)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], fmt.Sprintf(":%d", stat.Ino)) || f[4] == "0" {
+			continue
+		}
+		status, _ := os.ReadFile(filepath.Join("/proc", f[4], "stat"))
+		if _, state, _ := strings.Cut(string(status), ") "); strings.HasPrefix(state, "T") {
+			return fmt.Sprintf("process %s, which is stopped (kill -CONT %s lets it go on)", f[4], f[4])
+		}
+		return "process " + f[4]
+	}
+	return unknown
+}
 
 func alone(wait bool) (how int) {
 	if wait {

@@ -89,7 +89,7 @@ func (r *recorded) write(line NodeRecord) {
 	}
 }
 
-// next begins a file, and removes what is too old or too much.
+// next begins a file.
 func (r *recorded) next() error {
 	_ = r.close()
 	if err := os.MkdirAll(r.folder, 0o700); err != nil {
@@ -102,6 +102,14 @@ func (r *recorded) next() error {
 		return err
 	}
 	r.size = 0
+	if err := r.tidy(); err != nil {
+		r.log.Warn("old records of what ran on this node could not be removed", "folder", r.folder, "error", err)
+	}
+	return nil
+}
+
+// tidy removes files that are too old or too much.
+func (r *recorded) tidy() error {
 	files, err := recordFiles(r.folder)
 	total := int64(0)
 	for _, path := range slices.Backward(files) {

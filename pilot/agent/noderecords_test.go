@@ -123,3 +123,38 @@ func TestNodesRecordWhatRan(t *testing.T) {
 		t.Errorf("%d records, %v", len(records), err)
 	}
 }
+
+// An old file that cannot be removed costs no line of what ran.
+func TestRecordsGoOnBesideAFileThatStays(t *testing.T) {
+	folder := t.TempDir()
+	stays := filepath.Join(folder, "20200101T000000-p-cccccccc-1"+recordsEnding)
+	if err := os.MkdirAll(filepath.Join(stays, "not empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * keepRecords)
+	if err := os.Chtimes(stays, old, old); err != nil {
+		t.Fatal(err)
+	}
+	r := &recorded{folder: folder, log: slog.New(slog.DiscardHandler), about: NodeRecord{Pilot: "p-aaaaaaaa"}}
+	for i := range 3 {
+		if i == 2 { // the next file
+			r.size = recordFile + 1
+		}
+		r.write(NodeRecord{Attempt: strings.Repeat("a", i+1)})
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := recordFiles(folder)
+	lines := 0
+	for _, path := range files[1:] {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += strings.Count(string(text), "\n")
+	}
+	if len(files) != 3 || lines != 3 {
+		t.Errorf("%d lines of 3 in %v", lines, files)
+	}
+}

@@ -195,7 +195,10 @@ func (f *Factory) takeListing(now time.Time, e Listing) []Action {
 		l := listed[job.Name]
 		switch {
 		case l != nil && l.State != Ended:
-			job.ID, job.Why, job.Listed = l.ID, l.Why, true
+			job.ID, job.Why, job.Listed = l.ID, "", true
+			if l.State == Pending {
+				job.Why = l.Why
+			}
 			if job.Pilot == "" || l.State != Pending {
 				job.State = l.State
 			}

@@ -62,6 +62,26 @@ func (s *farm) restart() {
 	s.f = factory.New(s.config, s.kept, rand.New(rand.NewPCG(3, 4)))
 }
 
+// Slurm gives every job a reason, None to one that runs: only that of a pending one counts.
+func TestOnlyPendingJobsSayWhyTheyWait(t *testing.T) {
+	s := newFarm(t)
+	s.step(factory.Demand{Classes: []factory.Class{class(16, 8, task.GiB)}})
+	s.step(factory.Listing{Asked: s.now})
+	if len(s.jobs) < 2 {
+		t.Fatalf("%d jobs", len(s.jobs))
+	}
+	s.now = s.now.Add(15 * time.Second)
+	listing := factory.Listing{Asked: s.now, Jobs: []factory.Listed{
+		{ID: "1", Name: s.jobs[0].Name, State: factory.Running, Why: "None"}, {ID: "2", Name: s.jobs[1].Name, State: factory.Pending, Why: "Resources"},
+	}}
+	s.step(listing)
+	for i, want := range []string{"", "Resources"} {
+		if jobs := s.f.Jobs(); jobs[i].Why != want {
+			t.Errorf("a %s job waits for %q", jobs[i].State, jobs[i].Why)
+		}
+	}
+}
+
 func class(tasks, cores int, memory task.Bytes) factory.Class {
 	return factory.Class{Class: task.Class{Resources: task.Resources{Cores: cores, Memory: memory}}, Tasks: tasks, Walltime: time.Hour, Live: true}
 }

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -496,5 +498,23 @@ func TestGarbageIsDeleted(t *testing.T) {
 	q.stop()
 	if len(deleter.done) != 1 || deleter.done[0] != "file:///se/here w/b" {
 		t.Errorf("deleted %v", deleter.done)
+	}
+}
+
+func TestAPortInUseSaysWhatToDo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	const free = "127.0.0.1:0"
+	for flag, config := range map[string]server.Config{
+		"--listen": {Listen: taken.Addr().String(), ListenHTTP: free}, "--listen-http": {Listen: free, ListenHTTP: taken.Addr().String()},
+	} {
+		config.DataDir = t.TempDir()
+		_, err := server.New(config)
+		if !errors.Is(err, syscall.EADDRINUSE) || !strings.HasSuffix(err.Error(), "give another "+flag) {
+			t.Errorf("%s: %v", flag, err)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -124,12 +125,12 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 
 // listen opens both listeners and issues the certificate for them.
 func (s *Server) listen(context.Context) (err error) {
-	if s.grpcListener, err = net.Listen("tcp", s.config.Listen); err != nil {
-		return fmt.Errorf("gRPC: %w", err)
+	if s.grpcListener, err = listenAt("gRPC", s.config.Listen, "--listen"); err != nil {
+		return err
 	}
 	s.strangers = connlimit.New(s.grpcListener, connectionLimits(s.config.Descriptors), connlimit.Strangers{Time: s.config.Timing.Stranger, Bytes: strangerBytes})
-	if s.httpListener, err = net.Listen("tcp", s.config.ListenHTTP); err != nil {
-		return fmt.Errorf("HTTPS: %w", err)
+	if s.httpListener, err = listenAt("HTTPS", s.config.ListenHTTP, "--listen-http"); err != nil {
+		return err
 	}
 	if s.addresses.Access, err = reachable(s.grpcListener, s.config.Advertise); err != nil {
 		return err
@@ -140,6 +141,17 @@ func (s *Server) listen(context.Context) (err error) {
 	}
 	s.addresses.GRPC, s.addresses.HTTP = s.addresses.Access[0], web[0]
 	return s.access.renewCertificate(time.Now())
+}
+
+func listenAt(what, address, flag string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s: %w: stop what listens there (`ss -ltnp` names it), or give another %s", what, err, flag)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: give another %s", what, err, flag)
+	}
+	return listener, nil
 }
 
 // Addresses returns where the server is reached.
