@@ -230,6 +230,7 @@ func (holding *holding) disown(at *step, outcome task.Outcome) {
 
 // takeStored passes on which files have reached a storage element.
 func (m *Master) takeStored(w *member, stored []task.Stored) {
+	w.copying.stores = w.copying.stores || len(stored) > 0
 	for _, s := range stored {
 		m.holding.outbox.addStored(w.peer, s)
 		m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step))

@@ -8,20 +8,23 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// soleCopies are those that leaving pilots hand over.
+// soleCopies are those that pilots hand over: those that leave, and those that the storage
+// element does not answer while it answers others.
 type soleCopies struct{ moving map[task.OutputID]*handOver }
 
-// handOver is a sole copy of a leaving pilot on its way to another one.
+// handOver is a sole copy on its way to another pilot.
 type handOver struct {
 	file  task.File
 	from  task.PilotID
+	stays bool         // the pilot that has it
 	taker task.PilotID // "" while nobody can take it
 	tried map[task.PilotID]bool
 }
 
-// takeLeaves finds other keepers for what only a leaving pilot has. It asks
+// takeLeaves finds other keepers for what only one pilot has. It asks
 // again until it is answered, so orders and answers may get lost.
 func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []task.File) {
+	w.copying.stores = w.copying.stores && len(files) == 0
 	for _, file := range files {
 		id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
 		h := soles.moving[id]
@@ -29,7 +32,7 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 			h = &handOver{file: file}
 			soles.moving[id] = h
 		}
-		h.from = w.id
+		h.from, h.stays = w.id, !w.draining
 		if taker := site.roster.members[h.taker]; taker != nil {
 			at.tell(taker, message.StoreOrder{File: file})
 			continue
@@ -39,14 +42,16 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 	}
 }
 
-// chooseTaker has the member with most room in its cache take a copy over.
-// Where there is nobody and no storage element either, the leaving pilot need
-// not wait: when it has gone the site looks for the file and reports it lost.
+// chooseTaker has the member with most room in its cache take a copy over; of a pilot that
+// stays, one whose last word on the storage element was that it has taken something: where
+// that answers nobody, copies do not go around. Where there is nobody and no storage
+// element either, the leaving pilot need not wait: when it has gone the site looks for the
+// file and reports it lost.
 func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *handOver) {
 	h.taker = ""
 	var best *member
 	for name, w := range byKey(site.roster.members) {
-		if !w.described || w.draining || h.tried[name] {
+		if !w.described || w.draining || h.tried[name] || h.stays && !w.copying.stores {
 			continue
 		}
 		if best == nil || w.room() > best.room() {
@@ -59,7 +64,10 @@ func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *
 		at.tell(best, message.StoreOrder{File: h.file})
 		return
 	}
-	if at.settings.SE == "" {
+	switch {
+	case h.stays:
+		delete(soles.moving, id)
+	case at.settings.SE == "":
 		soles.relieve(at, site, id, h)
 	}
 }

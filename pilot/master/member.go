@@ -51,6 +51,7 @@ type talk struct {
 // copying is what the member has been asked to copy.
 type copying struct {
 	promised  task.Bytes // of sole copies that it was told to take over
+	stores    bool       // the storage element has taken something of it since it last asked for other keepers
 	copyless  time.Time  // until then it is given no replicas: one has failed
 	lapses    int        // how often in a row it has left orders to copy unanswered
 	unplanned bool       // the next session passes it over, which ends its plan

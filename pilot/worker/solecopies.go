@@ -14,7 +14,7 @@ import (
 // that another attempt counts.
 type soleCopy struct {
 	message.Output
-	troubled bool      // an upload of it has failed
+	troubled time.Time // when an upload of it failed first; zero: none has
 	offered  time.Time // when the master was last asked for another keeper
 }
 
@@ -96,9 +96,9 @@ func (s *soleCopies) lost(at *step, site task.Site, id task.OutputID) {
 	at.later()
 }
 
-func (s *soleCopies) troubled(id task.OutputID) {
-	if kept := s.kept[id]; kept != nil {
-		kept.troubled = true
+func (s *soleCopies) troubled(at *step, id task.OutputID) {
+	if kept := s.kept[id]; kept != nil && kept.troubled.IsZero() {
+		kept.troubled = at.now
 	}
 }
 
@@ -125,28 +125,36 @@ func (s *soleCopies) offerAnew() {
 	}
 }
 
-// handOverDue is when a leaving pilot asks for another keeper of a copy; zero
-// is never. A copy whose upload is in trouble, or that no storage element will
+// offerAfter is how long uploads of a copy fail until a pilot that stays asks for another
+// keeper, and how long until it asks again.
+const offerAfter = time.Minute
+
+// handOverDue is when a pilot asks for another keeper of a copy; zero is never. One that
+// stays does so when uploads have failed for a while: others may reach the storage element.
+// When it leaves, a copy whose upload is in trouble, or that no storage element will
 // ever have, does not wait; others have half of the time that is left. What
 // the queue has not judged yet stays here.
-func (s *soleCopies) handOverDue(at *step, kept *soleCopy, unjudged *unjudged) time.Time {
+func (s *soleCopies) handOverDue(at *step, kept *soleCopy, leaving bool, unjudged *unjudged) time.Time {
 	switch {
-	case unjudged.has(kept.Attempt):
+	case unjudged.has(kept.Attempt), !leaving && kept.troubled.IsZero():
 		return time.Time{}
+	case !leaving && kept.offered.IsZero():
+		return kept.troubled.Add(offerAfter)
+	case !leaving:
+		return kept.offered.Add(offerAfter)
 	case !kept.offered.IsZero():
 		return kept.offered.Add(at.config.ResendAfter)
-	case kept.troubled || !s.storage:
+	case !kept.troubled.IsZero() || !s.storage:
 		return at.now
 	}
 	return s.handOver
 }
 
-// passHandOver asks the master of a leaving pilot for other keepers of its sole
-// copies.
-func (s *soleCopies) passHandOver(at *step, self task.Site, unjudged *unjudged) {
+// passHandOver asks the master for other keepers of sole copies.
+func (s *soleCopies) passHandOver(at *step, self task.Site, leaving bool, unjudged *unjudged) {
 	for _, id := range s.inOrder() {
 		kept := s.kept[id]
-		if !at.passed(s.handOverDue(at, kept, unjudged)) {
+		if !at.passed(s.handOverDue(at, kept, leaving, unjudged)) {
 			continue
 		}
 		kept.offered = at.now
@@ -156,9 +164,9 @@ func (s *soleCopies) passHandOver(at *step, self task.Site, unjudged *unjudged) 
 }
 
 // deadline is when passHandOver has something to do; zero is never.
-func (s *soleCopies) deadline(at *step, unjudged *unjudged) (first time.Time) {
+func (s *soleCopies) deadline(at *step, leaving bool, unjudged *unjudged) (first time.Time) {
 	for _, kept := range s.kept {
-		first = earliest(first, s.handOverDue(at, kept, unjudged))
+		first = earliest(first, s.handOverDue(at, kept, leaving, unjudged))
 	}
 	return first
 }

@@ -104,7 +104,7 @@ func (w *Worker) Step(now time.Time, event message.Event) []message.Action {
 	case Uploaded:
 		w.uploaded(e.Stored...)
 	case UploadFailed:
-		w.soles.troubled(e.Output)
+		w.soles.troubled(&w.step, e.Output)
 	case NotUploaded:
 		w.soles.lost(&w.step, w.self.Site, e.Output)
 	case Kept:
@@ -149,10 +149,7 @@ func (w *Worker) Step(now time.Time, event message.Event) []message.Action {
 func (w *Worker) Deadline() time.Time {
 	first := earliest(w.unjudged.delivery.due, w.readiness.failures.until)
 	if w.mastership.inOffice {
-		first = earliest(first, w.due, w.unjudged.repeatDue())
-	}
-	if w.leaving() {
-		first = earliest(first, w.soles.deadline(&w.step, &w.unjudged))
+		first = earliest(first, w.due, w.unjudged.repeatDue(), w.soles.deadline(&w.step, w.readiness.draining, &w.unjudged))
 	}
 	return first
 }
@@ -176,8 +173,8 @@ func (w *Worker) pass() {
 	w.attempts.startWhatFits(&w.step)
 	w.passLive()
 	w.attempts.passCrowded(&w.step)
-	if w.leaving() {
-		w.soles.passHandOver(&w.step, w.self.Site, &w.unjudged)
+	if w.mastership.inOffice {
+		w.soles.passHandOver(&w.step, w.self.Site, w.readiness.draining, &w.unjudged)
 	}
 	w.replicas.pass(&w.step)
 	if w.mastership.inOffice {
@@ -191,10 +188,6 @@ func (w *Worker) pass() {
 		w.act(Drained{})
 	}
 }
-
-// leaving tells whether this pilot leaves a site with a master, who finds other
-// keepers for what only this pilot has.
-func (w *Worker) leaving() bool { return w.readiness.draining && w.mastership.inOffice }
 
 // passLive has ranks see what runs here by now (004, section II,
 // micro-scheduling). A master that goes by them waits for the answer.

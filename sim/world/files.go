@@ -179,7 +179,7 @@ func (n *node) upload(output message.Output) {
 		case !n.holds(task.KeyOf("", output.Digest)):
 			delete(n.sole, output.ID())
 			n.stepWorker(worker.NotUploaded{Output: output.ID()})
-		case n.site.down:
+		case n.site.down || n.shut:
 			n.stepWorker(worker.UploadFailed{Output: output.ID()})
 			n.after(time.Second, func() { n.upload(output) })
 		default:
