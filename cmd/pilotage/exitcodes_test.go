@@ -127,3 +127,11 @@ func refusalFor(t *testing.T, code codes.Code, why string) error {
 	}
 	return fmt.Errorf("submit: %w", refusal.Err())
 }
+
+// A certificate for the page that cannot be read is a file that is no good.
+func TestABadCertificateForThePageIsWrongUsage(t *testing.T) {
+	_, err := call(t, "taskqueue", "--data", t.TempDir(), "--http-cert", "absent.pem", "--http-key", "absent.key")
+	if code := exitCode(t.Context(), err); code != exitUsage || !strings.Contains(err.Error(), "absent.pem") {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+}

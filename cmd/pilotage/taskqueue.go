@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,11 @@ on the folder, or its port is in use.`,
 			config.Log, config.Web.Version = log, version
 			if (config.Web.Certificate == "") != (config.Web.Key == "") {
 				return coded(exitUsage, "--http-cert and --http-key belong together: give both or none")
+			}
+			if config.Web.Certificate != "" {
+				if _, err := tls.LoadX509KeyPair(config.Web.Certificate, config.Web.Key); err != nil {
+					return coded(exitUsage, "--http-cert, --http-key: %w", err)
+				}
 			}
 			for _, address := range []string{config.Listen, config.ListenHTTP} {
 				if _, _, err := net.SplitHostPort(address); address != "" && err != nil {

@@ -204,9 +204,9 @@ func (f *Factory) whyNot(c *Class) (why string, limit bool) {
 		lack := f.config.Shapes[i].lacks(c)
 		if lack == "" {
 			if len(f.jobs) >= f.config.Max {
-				return fmt.Sprintf("all %d jobs that are allowed are there", f.config.Max), true
+				return fmt.Sprintf("all %d jobs that --max allows are there", f.config.Max), true
 			}
-			return "as many jobs wait in the batch system as may", true
+			return "as many jobs are pending as --backlog allows", true
 		}
 		lacks = append(lacks, lack)
 	}

@@ -170,3 +170,30 @@ func TestFilesThroughTheQueueAreBounded(t *testing.T) {
 	}
 	t.Error("nothing bounds them")
 }
+
+// Caches are gone with the pilots of a site, also where the catalogue still looks for what
+// they had.
+func TestNoFileIsInCachesOfASiteWithoutPilots(t *testing.T) {
+	q, p, name := cachedOutput(t)
+	cached := func() int {
+		t.Helper()
+		located, err := q.admin().LocateFile(q.ctx, &pb.LocateFileRequest{Lfn: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, err := q.admin().ListFiles(q.ctx, &pb.ListFilesRequest{Prefix: name})
+		if err != nil || len(listed.GetFiles()) != 1 || len(listed.GetFiles()[0].GetAnnounced()) != len(located.GetFile().GetAnnounced()) {
+			t.Fatalf("listed %v, located %v, %v", listed, located, err)
+		}
+		return len(located.GetFile().GetAnnounced())
+	}
+	if n := cached(); n != 1 {
+		t.Errorf("in caches of %d sites while its pilot lives", n)
+	}
+	if _, err := p.Leave(q.ctx, &pb.LeaveRequest{Site: "siteA", Reason: "end", Last: true}); err != nil {
+		t.Fatal(err)
+	}
+	if n := cached(); n != 0 {
+		t.Errorf("in caches of %d sites after their last pilot", n)
+	}
+}

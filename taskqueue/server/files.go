@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,10 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 	out := &pb.ListFilesResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		after, open := task.LFN(after), map[task.WorkflowID]bool{}
+		caching, err := sitesWithPilots(t)
+		if err != nil {
+			return err
+		}
 		for {
 			found, err := t.Files().List(in.GetPrefix(), after, size+1)
 			if err != nil {
@@ -74,7 +79,7 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 					open[id] = callerOf(ctx).seesFile(t, after) == nil
 				}
 				if open[id] {
-					out.Files = append(out.Files, taskpb.File(found[i].File))
+					out.Files = append(out.Files, caching.file(found[i].File))
 				}
 			}
 			if len(found) <= size {
@@ -82,6 +87,27 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 			}
 		}
 	})
+}
+
+// cachingSites are the sites that have pilots: what others had in caches is gone with
+// them, though the catalogue may know it until the next pilot there says so.
+type cachingSites map[task.Site]bool
+
+func sitesWithPilots(t *taskqueue.Turn) (cachingSites, error) {
+	sites, err := t.Sites().All()
+	if err != nil {
+		return nil, fmt.Errorf("load sites: %w", err)
+	}
+	caching := make(cachingSites, len(sites))
+	for i := range sites {
+		caching[sites[i].Name] = sites[i].Pilots > 0
+	}
+	return caching, nil
+}
+
+func (c cachingSites) file(f task.File) *pb.File {
+	f.Announced = slices.DeleteFunc(slices.Clone(f.Announced), func(site task.Site) bool { return !c[site] })
+	return taskpb.File(f)
 }
 
 // LocateFile returns a file by its qualified name, or by the name under which
@@ -107,8 +133,12 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 		if err := callerOf(ctx).seesFile(t, found[0].LFN); err != nil {
 			return err
 		}
+		caching, err := sitesWithPilots(t)
+		if err != nil {
+			return err
+		}
 		f := &found[0]
-		out.File, out.ProducerTask, out.Readers, out.Lost = taskpb.File(f.File), string(f.ProducerTask), int32(f.Uses), f.Lost
+		out.File, out.ProducerTask, out.Readers, out.Lost = caching.file(f.File), string(f.ProducerTask), int32(f.Uses), f.Lost
 		out.Owner, out.Group = f.Owner, f.Group
 		return nil
 	})
