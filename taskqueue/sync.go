@@ -52,6 +52,7 @@ func (q *queue) takeNews(site *SiteRecord, s *task.Sync) []task.Ack {
 	q.depart(site, s.Departed)
 	q.outcomes.takeGivenUp(site)
 	q.meet(site, s.Joined, s.InHand)
+	q.office.compareCounts(site)
 	q.members.takePauses(site, s.Pauses)
 	q.catalogue.lose(site.Name, s.Lost)
 	q.leasing.takeConfirmed(site.Name, s.Confirmed)
