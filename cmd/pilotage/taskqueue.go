@@ -47,18 +47,8 @@ on the folder, or its port is in use.`,
 				retain.Intermediates = 0
 			}
 			config.Log, config.Web.Version = log, version
-			if (config.Web.Certificate == "") != (config.Web.Key == "") {
-				return coded(exitUsage, "--http-cert and --http-key belong together: give both or none")
-			}
-			if config.Web.Certificate != "" {
-				if _, err := tls.LoadX509KeyPair(config.Web.Certificate, config.Web.Key); err != nil {
-					return coded(exitUsage, "--http-cert, --http-key: %w", err)
-				}
-			}
-			for _, address := range []string{config.Listen, config.ListenHTTP} {
-				if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
-					return coded(exitUsage, "nothing can listen on %q: give HOST:PORT, or :PORT for all addresses of this machine", address)
-				}
+			if err := checkListening(&config); err != nil {
+				return err
 			}
 			if config.DataDir == "" {
 				config.DataDir = stateFolder(a.getenv, "queue")
@@ -314,3 +304,21 @@ func (d *days) Set(text string) error {
 
 // Type satisfies pflag.Value.
 func (*days) Type() string { return "time" }
+
+// checkListening refuses addresses and certificates with which no queue can listen.
+func checkListening(config *server.Config) error {
+	if (config.Web.Certificate == "") != (config.Web.Key == "") {
+		return coded(exitUsage, "--http-cert and --http-key belong together: give both or none")
+	}
+	if config.Web.Certificate != "" {
+		if _, err := tls.LoadX509KeyPair(config.Web.Certificate, config.Web.Key); err != nil {
+			return coded(exitUsage, "--http-cert, --http-key: %w", err)
+		}
+	}
+	for _, address := range []string{config.Listen, config.ListenHTTP} {
+		if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
+			return coded(exitUsage, "nothing can listen on %q: give HOST:PORT, or :PORT for all addresses of this machine", address)
+		}
+	}
+	return nil
+}
