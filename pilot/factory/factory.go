@@ -286,8 +286,10 @@ func (f *Factory) takeRefusal(now time.Time, e SubmitFailed) []Action {
 	if e.Certain {
 		delete(f.jobs, e.Name)
 	}
-	f.pause.failures++
-	f.rest(now, "the batch system refuses jobs: "+e.Err)
+	if !now.Before(f.pause.until) { // else it went out with one that was refused
+		f.pause.failures++
+		f.rest(now, "the batch system refuses jobs: "+e.Err)
+	}
 	return []Action{f.keep(), Note{true, "job " + e.Name + " was not submitted", e.Err}}
 }
 

@@ -426,6 +426,22 @@ func TestSurplusIsCancelled(t *testing.T) {
 	}
 }
 
+// Jobs that go out together and are all refused are one failure, not as many.
+func TestRefusalsOfOneRoundPauseOnce(t *testing.T) {
+	s := newFarm(t)
+	s.refuse = "unrecognized option"
+	s.step(factory.Demand{Classes: []factory.Class{class(800, 1, task.GiB)}})
+	s.step(factory.Listing{Asked: s.now})
+	if s.submits != 4 {
+		t.Fatalf("%d submissions", s.submits)
+	}
+	s.refuse, s.now = "", s.now.Add(31*time.Second) // the first pause is 30 s
+	s.step(factory.Listing{Asked: s.now})
+	if s.submits != 5 {
+		t.Errorf("%d submissions after the first pause, want one more, on trial: %v", s.submits, s.notes)
+	}
+}
+
 func TestRefusalsAreNotAFlood(t *testing.T) {
 	s := newFarm(t)
 	s.refuse = "job violates accounting policy"
