@@ -74,9 +74,11 @@ func (s *storm) judgeCleared() {
 // members and their slots, of classes, of the last events.
 func (w *world) mostEntries() int { return 20 + 4*len(w.pilots) }
 
-// remembered is what roles keep for a while after work has ended: the cache's files,
-// what a keeper has of the last hand-out (half an hour), and files' replicas.
-var remembered = []string{".ledger.", ".handOuts.", ".replication.", ".replicas."}
+// remembered is what roles keep for a while after work has ended, and what the next work
+// clears: the cache's files and how often each was read, what a keeper has of the last
+// hand-out (half an hour), files' replicas, what was cancelled (10 minutes), and what
+// pilots answered to the last round.
+var remembered = []string{".ledger.", ".handOuts.", ".replication.", ".replicas.", ".references", ".cancelled.", ".exceptions"}
 
 // judgeSize wants the maps and lists of a role to have shrunk to what is there.
 func (n *node) judgeSize(name string, role any) {
