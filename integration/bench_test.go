@@ -46,8 +46,8 @@ func TestBenchOverlay(t *testing.T) {
 			Rounds   map[string]json.RawMessage `json:"rounds"`
 			Master   map[string]json.RawMessage `json:"master"`
 		}
-		out := g.must("--output", "json", "bench", "overlay", "--pilots", "6", "--sites", "1", "--tasks", "60",
-			"--workflow", "merging", "--task-seconds", "0.02", "--file-bytes", "1MiB", "--transport", transport, "--folder", g.dir)
+		out := g.must("--output", "json", "bench", "overlay", "--pilots", "6", "--sites", "1", "--tasks", "30",
+			"--workflow", "merging", "--task-seconds", "0.02", "--file-bytes", "64KiB", "--transport", transport, "--folder", g.dir)
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -64,8 +64,8 @@ func TestBenchOverlay(t *testing.T) {
 		if r.Requests["Register"] != 6 || r.Requests["Leave"] != 6 || r.Requests["Sync"] < 2 {
 			t.Errorf("%s: six pilots came, worked and left with these requests: %v", transport, r.Requests)
 		}
-		if reads := r.Cache["reads_local"] + r.Cache["reads_peer"]; reads != 40 || r.Cache["total_hit_ratio"] != 1 {
-			t.Errorf("%s: %v of 40 reads are hits", transport, reads)
+		if reads := r.Cache["reads_local"] + r.Cache["reads_peer"]; reads != 20 || r.Cache["total_hit_ratio"] != 1 {
+			t.Errorf("%s: %v of 20 reads are hits", transport, reads)
 		}
 	}
 }

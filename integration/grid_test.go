@@ -104,9 +104,10 @@ type process struct {
 
 type pilotProcess struct {
 	*process
-	id   string
-	site string
-	dir  string
+	id       string
+	site     string
+	dir      string
+	replaced bool // by another one, after its end
 }
 
 // syncBuffer is what a process logs: in memory, or in a file where it may be much.

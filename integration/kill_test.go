@@ -113,35 +113,52 @@ func killed(t *testing.T, seed uint64, p *process, moment string) {
 	p.kill()
 }
 
-func eachSeed(t *testing.T, run func(t *testing.T, seed uint64)) {
+// eachSeed plays the seeds one after the other at the same two sites; those who were
+// killed by one are replaced before the next.
+func eachSeed(t *testing.T, run func(g *grid, seed uint64)) {
+	g := twoSites(t)
 	for _, seed := range seeds(t) {
-		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) {
-			t.Cleanup(func() {
-				if t.Failed() {
-					t.Logf("repeat it with %s=%d", seedVariable, seed)
-				}
-			})
-			run(t, seed)
+		played := t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) {
+			g.t = t
+			run(g, seed)
 		})
+		g.t = t
+		if !played {
+			t.Fatalf("repeat it with %s=%d", seedVariable, seed)
+		}
+		g.replaceKilled()
 	}
+}
+
+// replaceKilled starts a pilot for each that has ended, so that every site has as many
+// as before.
+func (g *grid) replaceKilled() {
+	g.t.Helper()
+	var sites []string
+	for _, p := range g.pilots {
+		if !p.running() && !p.replaced {
+			p.replaced = true
+			sites = append(sites, p.site)
+		}
+	}
+	g.addPilots(sites...)
 }
 
 // The payload waits at its gate when its pilot is killed, so it is the kill
 // that ends the attempt.
 func TestKillOfAWorkingPilot(t *testing.T) {
 	t.Parallel()
-	eachSeed(t, func(t *testing.T, seed uint64) {
-		g := twoSites(t)
+	eachSeed(t, func(g *grid, seed uint64) {
 		l := newLedgered(g, seed, 8)
 		l.gated = true
 		l.submit()
 		victim := g.runningAt(l.name, func(p *pilotProcess) bool { return !g.isMaster(p) })
-		killed(t, seed, victim.pilot.process, "an attempt running at it")
+		killed(g.t, seed, victim.pilot.process, "an attempt running at it")
 		l.open("all")
 		l.wait()
 		l.reconcile()
 		if state := g.stateOf(victim.attempt); state != pb.AttemptState_ATTEMPT_STATE_LOST {
-			t.Errorf("the attempt of %s at the killed pilot is %s", victim.task(), state)
+			g.t.Errorf("the attempt of %s at the killed pilot is %s", victim.task(), state)
 		}
 	})
 }
@@ -161,8 +178,7 @@ func (g *grid) stateOf(id *pb.AttemptId) pb.AttemptState {
 // master gets then it has in hand when it is killed.
 func TestKillOfTheMasterTwiceInARow(t *testing.T) {
 	t.Parallel()
-	eachSeed(t, func(t *testing.T, seed uint64) {
-		g := twoSites(t)
+	eachSeed(t, func(g *grid, seed uint64) {
 		l := newLedgered(g, seed, 8)
 		l.gated, l.site = true, []string{"siteA", "siteB"}[rand.New(rand.NewPCG(seed, 2)).IntN(2)]
 		l.submit()
@@ -170,10 +186,10 @@ func TestKillOfTheMasterTwiceInARow(t *testing.T) {
 			master := g.master(l.site)
 			worker, release := l.handToMaster(master)
 			since := time.Now()
-			killed(t, seed, master.process, "an unsent outcome in hand")
+			killed(g.t, seed, master.process, "an unsent outcome in hand")
 			release()
 			heir := g.master(l.site)
-			t.Logf("seed %d: %s in office %s after the kill", seed, heir.id, time.Since(since).Round(time.Millisecond))
+			g.t.Logf("seed %d: %s in office %s after the kill", seed, heir.id, time.Since(since).Round(time.Millisecond))
 			g.isDone(worker.attempt.GetTask())
 		}
 		l.open("all")
@@ -216,8 +232,7 @@ func (g *grid) isDone(task string) {
 
 func TestKillOfTheQueueBetweenReceiptAndCommit(t *testing.T) {
 	t.Parallel()
-	eachSeed(t, func(t *testing.T, seed uint64) {
-		g := twoSites(t)
+	eachSeed(t, func(g *grid, seed uint64) {
 		l := newLedgered(g, seed, 8)
 		l.gated = true
 		l.submit()
@@ -228,7 +243,7 @@ func TestKillOfTheQueueBetweenReceiptAndCommit(t *testing.T) {
 		observe(g, "outcomes received by the queue while it cannot commit", func() (bool, bool) {
 			return true, strings.Count(g.queue.log.String(), "outcomes received") > seen
 		})
-		killed(t, seed, g.queue, "outcomes received and not committed")
+		killed(g.t, seed, g.queue, "outcomes received and not committed")
 		release()
 		g.startQueue()
 		l.open("all")
@@ -269,27 +284,26 @@ func (g *grid) holdDatabase() (release func()) {
 // is stopped before one looks again, so that the file is unfinished at the kill.
 func TestKillOfAPilotWithAFileHalfPublished(t *testing.T) {
 	t.Parallel()
-	eachSeed(t, func(t *testing.T, seed uint64) {
-		g := twoSites(t)
+	eachSeed(t, func(g *grid, seed uint64) {
 		l := newLedgered(g, seed, 3)
 		l.padding, l.linked = 12<<10, true
 		l.submit()
 		victim := observe(g, "an unfinished file in a pilot's cache", func() (*pilotProcess, bool) {
 			for _, p := range g.pilots {
-				if !p.halfPublished(t) {
+				if !p.running() || !p.halfPublished(g.t) {
 					continue
 				}
 				p.freeze(g)
-				if p.halfPublished(t) {
+				if p.halfPublished(g.t) {
 					return p, true
 				}
 				_ = p.cmd.Process.Signal(syscall.SIGCONT)
 			}
 			return nil, false
 		})
-		killed(t, seed, victim.process, "a file half published")
-		if !victim.halfPublished(t) {
-			t.Error("the file was published before the kill")
+		killed(g.t, seed, victim.process, "a file half published")
+		if !victim.halfPublished(g.t) {
+			g.t.Error("the file was published before the kill")
 		}
 		l.wait()
 		l.reconcile()

@@ -61,7 +61,7 @@ func (l *ledgered) submit() {
 		inputs, cat := []string{}, ""
 		for _, read := range reads {
 			inputs = append(inputs, read+".out")
-			cat += "cat " + read + ".out; "
+			cat += "grep ' ' " + read + ".out; " // all but the padding
 		}
 		fmt.Fprintf(&text, "  %s:\n    inputs: [%s]\n    outputs: [%s.out]\n", name, strings.Join(inputs, ", "), name)
 		if l.site != "" && len(reads) == 0 && strings.ContainsAny(name[len(name)-1:], "02468") {
@@ -92,7 +92,9 @@ func (l *ledgered) submit() {
 	l.g.must("submit", "-f", l.g.workflow(l.name, text.String()))
 }
 
-func (l *ledgered) gate(task string) string { return filepath.Join(l.g.outside(), "gate-"+task) }
+func (l *ledgered) gate(task string) string {
+	return filepath.Join(l.g.outside(), "gate-"+l.name+"-"+task)
+}
 
 // open lets the payloads of a task, or of "all", go on.
 func (l *ledgered) open(task string) {
