@@ -95,7 +95,8 @@ func (n *node) running() (ids []task.ID) {
 // startOne starts a pilot; change may alter its registration. It returns nil if the
 // queue does not take it.
 func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration)) *node {
-	number := len(w.pilots)
+	number := w.keys
+	w.keys++
 	n := &node{
 		world: w, site: s, peer: task.PeerID(fmt.Sprintf("peer-%05d", number)), slots: slots, alive: true,
 		things: things{

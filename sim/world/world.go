@@ -36,6 +36,7 @@ type world struct {
 	pilots   []*node // in order of their start
 	peers    map[task.PeerID]*node
 	notes    []string
+	keys     int // that pilots have started with; the queue may have kept one whose pilot was not told
 
 	step     func(n *node, event message.Event) []message.Action // of masters
 	run1     func(task.ID, *node) time.Duration                  // how long a payload runs
