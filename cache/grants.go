@@ -18,8 +18,9 @@ type GrantsConfig struct {
 	// MaxRemembered is how many files with finished holders are remembered:
 	// 10,000, a few MB.
 	MaxRemembered int
-	// GiveUpAfter is after how many failed reads in a row the waiting pilots
-	// are told so: 3. One after the other would each wait for a dead element.
+	// GiveUpAfter is after how many pilots in a row could not read a file those that
+	// wait are told so: 3. One after the other would each wait for a dead element. One
+	// pilot that fails again and again says nothing to others: its node may be at fault.
 	GiveUpAfter int
 }
 
@@ -53,12 +54,12 @@ type Grants struct {
 }
 
 type grantedFile struct {
-	reader   task.PeerID // "" for nobody
-	until    time.Time   // the reader's grant
-	queue    []asker
-	holders  []Holder // last finished first
-	failures int      // in a row
-	keep     time.Time
+	reader  task.PeerID // "" for nobody
+	until   time.Time   // the reader's grant
+	queue   []asker
+	holders []Holder      // last finished first
+	failed  []task.PeerID // in a row, each once
+	keep    time.Time
 }
 
 // asker is a pilot that waits, and its latest question.
@@ -130,10 +131,10 @@ func (g *Grants) ask(now time.Time, e Ask) []GrantAction {
 		f.leaveQueue(e.From)
 		return []GrantAction{asking.answer(e.Key, PointedTo, able)}
 	}
-	if f.failures >= g.config.GiveUpAfter && !now.Before(f.keep) {
-		f.failures = 0
+	if len(f.failed) >= g.config.GiveUpAfter && !now.Before(f.keep) {
+		f.failed = nil
 	}
-	if f.failures >= g.config.GiveUpAfter && f.reader == "" {
+	if len(f.failed) >= g.config.GiveUpAfter && f.reader == "" {
 		return []GrantAction{asking.answer(e.Key, GivenUp, nil)}
 	}
 	if f.reader == "" {
@@ -169,7 +170,7 @@ func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 	}
 	if e.End == Arrived {
 		// Also when the grant had run out: the file is there all the same.
-		f.failures = 0
+		f.failed = nil
 		f.holders = slices.DeleteFunc(f.holders, func(h Holder) bool { return h.Peer == e.From.Peer })
 		f.holders = slices.Insert(f.holders, 0, e.From)
 		f.holders = f.holders[:min(len(f.holders), maxHolders)]
@@ -178,8 +179,10 @@ func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 	if !wasReader || e.End == GivenBack {
 		return g.passOn(now, e.Key, f)
 	}
-	f.failures++
-	if f.failures >= g.config.GiveUpAfter {
+	if !slices.Contains(f.failed, e.From.Peer) {
+		f.failed = append(f.failed, e.From.Peer)
+	}
+	if len(f.failed) >= g.config.GiveUpAfter {
 		return g.dismiss(now, e.Key, f)
 	}
 	return g.passOn(now, e.Key, f)
@@ -225,7 +228,7 @@ func (g *Grants) remember(now time.Time, key task.FileKey, f *grantedFile) {
 	if f.reader != "" {
 		return
 	}
-	if len(f.holders) == 0 && f.failures == 0 {
+	if len(f.holders) == 0 && len(f.failed) == 0 {
 		delete(g.files, key)
 		return
 	}
@@ -249,7 +252,7 @@ func (g *Grants) forgetFirst() {
 	if f == nil || !f.keep.Equal(first.until) {
 		return
 	}
-	f.holders, f.failures = nil, 0
+	f.holders, f.failed = nil, nil
 	if f.reader == "" {
 		delete(g.files, first.key)
 	}
