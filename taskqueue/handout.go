@@ -131,20 +131,20 @@ func (h *handing) lend(id task.ID) {
 // unstarted is how many tasks wait at a site, those without inputs aside.
 func (s *SiteRecord) unstarted() int { return max(0, s.Leased-s.Ahead-s.Capacity.Running) }
 
-// idle is how many slots have neither a task nor one waiting for them.
-func (s *SiteRecord) idle() int {
-	free := s.Capacity.FreeSlots
+// freeSlots is how many slots have no task; all, before the master has told of any.
+func (s *SiteRecord) freeSlots() int {
 	if s.Capacity.Slots == 0 {
-		free = s.slots()
+		return s.slots()
 	}
-	return free - s.unstarted()
+	return s.Capacity.FreeSlots
 }
 
-// surplus is how many unstarted tasks have no slot at a site: those that stage in have
-// one, and so have those that are to come to free ones.
-func (s *SiteRecord) surplus() int {
+// idle is how many slots have neither a task nor one that waits for them; below zero,
+// how many unstarted tasks have no slot. Tasks that stage in have theirs.
+func (s *SiteRecord) idle() int {
 	c := &s.Capacity
-	return s.unstarted() - min(c.Assigned, max(0, c.Slots-c.FreeSlots-c.Running)) - c.FreeSlots
+	staging := min(c.Assigned, max(0, c.Slots-c.FreeSlots-c.Running))
+	return s.freeSlots() - max(0, s.unstarted()-staging)
 }
 
 // live tells whether a site counts in shares: it has pilots and is heard.
@@ -264,8 +264,7 @@ func (h *handing) room(site *SiteRecord) int {
 	if !known {
 		most = min(most, c.UnknownTasks*site.slots())
 	}
-	free := site.idle() + site.unstarted()
-	return min(c.Max, max(most, c.FloorTasks*free), max(1, heldBytes/max(1, site.TaskBytes))) - site.unstarted()
+	return min(c.Max, max(most, c.FloorTasks*site.freeSlots()), max(1, heldBytes/max(1, site.TaskBytes))) - site.unstarted()
 }
 
 // lumps is how many hand-outs the unstarted tasks of a site come in while its

@@ -39,7 +39,7 @@ func (h *handing) recall(site *SiteRecord, idle int) {
 		if s == site || s.Leased == 0 || s.slots() == 0 {
 			continue
 		}
-		excess := min(s.Leased-(work*s.slots()+slots-1)/slots, s.surplus())
+		excess := min(s.Leased-(work*s.slots()+slots-1)/slots, -s.idle())
 		if excess > s.slots()/4 && excess > most {
 			donor, most = s, excess
 		}
