@@ -38,6 +38,12 @@ func (k NewsKind) Warns() bool {
 	return false
 }
 
+// Quotes tells whether the text of news of this kind may quote what tasks require and how
+// they have failed, whoever owns them: only those are told who look after the site.
+func (k NewsKind) Quotes() bool {
+	return k == NewsPilotHeld || k == NewsNodeSetBack || k == NewsClassRefused
+}
+
 // News is a change that people are told of: by the log, the stream of events and the
 // live page.
 type News struct {

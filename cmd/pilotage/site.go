@@ -457,6 +457,9 @@ func requestsText(s *pb.Site) string {
 
 // refusedText says which tasks no pilot could run when they were last offered.
 func refusedText(refused *pb.RefusedClass) string {
+	if refused.GetRequire() == "" && len(refused.GetClauses()) == 0 {
+		return "tasks of a class at " + task.Counted(refused.GetPilots(), "pilot")
+	}
 	tasks := "tasks"
 	if require := refused.GetRequire(); require != "" {
 		tasks += fmt.Sprintf(" that require `%s`", require)

@@ -97,6 +97,7 @@ type Event struct {
 	Workflow string `json:"workflow,omitempty"`
 	Task     string `json:"task,omitempty"`
 	Text     string `json:"text,omitempty"`
+	Quotes   bool   `json:"-"` // the text is for those who look after the site
 }
 
 // Bar is one attempt in the chart of slots.

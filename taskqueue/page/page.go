@@ -34,6 +34,8 @@ type Backend interface {
 	Admit(token string) error
 	// Sees tells whether whoever has the token may look into a workflow.
 	Sees(ctx context.Context, token, workflow string) bool
+	// LooksAfter tells whether whoever has the token is told what events of a site quote.
+	LooksAfter(token, site string) bool
 	// Look tells how everything is now.
 	Look(ctx context.Context) (Look, error)
 	// Events returns what has happened behind a number, of one site if one is named:

@@ -61,6 +61,8 @@ func (q *queue) Look(context.Context) (page.Look, error) {
 
 func (q *queue) Sees(_ context.Context, _, workflow string) bool { return workflow != "w-other" }
 
+func (q *queue) LooksAfter(_, site string) bool { return site != "siteB" }
+
 func (q *queue) Events(after uint64, site string, most int) ([]page.Event, uint64) {
 	if after > 0 || most == 0 {
 		return nil, 1

@@ -10,6 +10,7 @@ import (
 // sight is what one viewer may look into: persons own their work.
 type sight struct {
 	of    func(workflow string) bool
+	after func(site string) bool // told what events of it quote
 	known map[string]bool
 	since time.Time
 }
@@ -22,7 +23,11 @@ const (
 )
 
 func (p *Page) sight(ctx context.Context, token string) *sight {
-	return &sight{of: func(workflow string) bool { return p.backend.Sees(ctx, token, workflow) }, known: make(map[string]bool)}
+	return &sight{
+		of:    func(workflow string) bool { return p.backend.Sees(ctx, token, workflow) },
+		after: func(site string) bool { return p.backend.LooksAfter(token, site) },
+		known: make(map[string]bool),
+	}
 }
 
 func (s *sight) sees(workflow string) bool {
@@ -57,9 +62,15 @@ func (s *sight) outs(outs []Out) []Out {
 	})
 }
 
-// events leaves out those of workflows of others.
+// events leaves out those of workflows of others, and texts that quote what is others'.
 func (s *sight) events(events []Event) []Event {
-	return slices.DeleteFunc(events, func(e Event) bool { return e.Workflow != "" && !s.sees(e.Workflow) })
+	events = slices.DeleteFunc(events, func(e Event) bool { return e.Workflow != "" && !s.sees(e.Workflow) })
+	for i := range events {
+		if events[i].Quotes && !s.after(events[i].Site) {
+			events[i].Text = ""
+		}
+	}
+	return events
 }
 
 // files are the first ones that the viewer may know of.

@@ -100,7 +100,7 @@ func (e *events) tell(now time.Time, news ...taskqueue.News) {
 func (e *events) add(now time.Time, n *taskqueue.News) {
 	e.number++
 	event := page.Event{
-		Number: e.number, Time: now.UnixMilli(), Kind: string(n.Kind), Warns: n.Kind.Warns(), Site: string(n.Site), Pilot: string(n.Pilot),
+		Number: e.number, Time: now.UnixMilli(), Kind: string(n.Kind), Warns: n.Kind.Warns(), Quotes: n.Kind.Quotes(), Site: string(n.Site), Pilot: string(n.Pilot),
 		Node: n.Node, Workflow: string(n.Workflow), Task: string(n.Task), Text: n.Text,
 	}
 	if n.Kind == taskqueue.NewsStepFailed {
@@ -206,6 +206,11 @@ func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.S
 		found, newest := h.server.shown.events.after(number, request.GetSite(), keepEvents)
 		number = newest
 		found = slices.DeleteFunc(found, func(e page.Event) bool { return e.Workflow != "" && !h.server.sees(ctx, callerOf(ctx), e.Workflow) })
+		for i := range found {
+			if e := &found[i]; e.Quotes && !callerOf(ctx).looksAfter(task.Site(e.Site)) {
+				e.Text = ""
+			}
+		}
 		for len(found) > 0 {
 			part := found[:min(len(found), 500)]
 			found = found[len(part):]

@@ -95,6 +95,12 @@ func (b *pageBackend) Sees(ctx context.Context, token, workflow string) bool {
 	return err == nil && b.server.sees(ctx, c, workflow)
 }
 
+// LooksAfter tells whether somebody is told what news of a site quote.
+func (b *pageBackend) LooksAfter(token, site string) bool {
+	c, err := b.server.access.byToken("Bearer "+token, time.Now())
+	return err == nil && c.looksAfter(task.Site(site))
+}
+
 func (s *Server) sees(ctx context.Context, c caller, workflow string) bool {
 	return c.person.Admin || c.person.Looks || s.turns.view(ctx, func(t *taskqueue.Turn) error {
 		_, err := c.sees(t, workflow)

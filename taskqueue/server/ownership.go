@@ -64,6 +64,15 @@ func (c caller) changes(t *taskqueue.Turn, name string) (taskqueue.Workflow, err
 	return w, err
 }
 
+// looksAfter tells whether the caller learns from a site what belongs to the owners of
+// tasks: how they failed, and what they require. Owners learn that from their tasks.
+func (c caller) looksAfter(site task.Site) bool {
+	return c.person.Admin || c.person.Looks || c.kind&(operator|factory) != 0 && c.site == site
+}
+
+// forOperators stands where a reason is not told.
+const forOperators = "operators of the site are told why"
+
 // seesTask refuses a caller that may not look into a task's workflow.
 func (c caller) seesTask(t *taskqueue.Turn, id task.ID) error {
 	_, err := c.sees(t, string(id.Workflow()))

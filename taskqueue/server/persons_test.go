@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pilotage-grid/pilotage/identity"
@@ -422,5 +424,67 @@ func TestLongNamesAreRefusedLegibly(t *testing.T) {
 	wantRefusal(t, err, codes.NotFound, "NOT_FOUND")
 	if text := err.Error(); len(text) > 10<<10 {
 		t.Errorf("the error has %d bytes", len(text))
+	}
+}
+
+// What a site could not run says what somebody's tasks require: those learn it who look
+// after the site; all others, how many pilots were asked.
+func TestRequirementsAreTheirOwners(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	q.addSite("siteB")
+	secret := single("secret")
+	secret.Tasks[0].Require = `pilot.site == "siteA" && pilot.cores > 1000`
+	q.mustSubmit(secret)
+	p := q.join("siteA")
+	p.introduce()
+	report := p.report(0)
+	report.Capacity.Stopped, report.Capacity.StoppedWhy = 1, "the last: pilot.cores of secret"
+	report.Refused = []*pb.Refusal{{
+		Require: secret.Tasks[0].Require, Resources: secret.Tasks[0].Resources, Pilots: 1,
+		Clauses: []*pb.ClauseCount{{Clause: "pilot.cores > 1000", Pilots: 1}},
+	}}
+	if _, err := p.Sync(q.ctx, report); err != nil {
+		t.Fatal(err)
+	}
+	for who, c := range map[string]struct {
+		*client
+		told bool
+	}{
+		"a user": {q.person("bob"), false}, "the operator of another site": {q.with("operator", "siteB"), false},
+		"an admin": {q.admin(), true}, "who looks at all": {q.with("read-only", ""), true}, "the site's operator": {q.with("operator", "siteA"), true},
+	} {
+		one, err := c.GetSite(q.ctx, &pb.GetSiteRequest{Name: "siteA"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := one.GetSite().GetRefused(); len(refused) != 1 || refused[0].GetPilots() != 1 {
+			t.Errorf("%s is told of %v", who, refused)
+		}
+		list, err := c.ListSites(q.ctx, &pb.ListSitesRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := []proto.Message{one, list}
+		events, err := c.WatchEvents(q.ctx, &pb.WatchEventsRequest{Site: "siteA"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		news, err := events.Recv()
+		if err != nil || !strings.Contains(news.String(), "class-refused") {
+			t.Fatal(news, err)
+		}
+		if told = append(told, news); who != "the operator of another site" { // who may not ask
+			demand, err := c.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteA"})
+			if err != nil || len(demand.GetClasses()) != 1 || demand.GetClasses()[0].GetTasks() != 1 {
+				t.Fatal(demand, err)
+			}
+			told = append(told, demand)
+		}
+		for _, message := range told {
+			if text := prototext.Format(message); strings.Contains(text, "pilot.cores") != c.told {
+				t.Errorf("%s is told %s", who, text)
+			}
+		}
 	}
 }

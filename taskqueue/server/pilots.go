@@ -345,8 +345,11 @@ func describePilots(t *taskqueue.Turn, c caller, pilots []taskqueue.PilotRecord)
 			return nil, fmt.Errorf("load what runs at %s: %w", p.ID, err)
 		}
 		list[i] = pilotOf(p, len(running), present(p) && masters[p.ID])
-		if !c.person.Admin && !c.person.Looks && (c.kind != operator || c.site != p.Site) {
+		if !c.looksAfter(p.Site) {
 			list[i].LastError = ""
+			if p.Stopped != "" {
+				list[i].Stopped = forOperators
+			}
 		}
 	}
 	return list, nil

@@ -65,7 +65,7 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 		}
 		record, err := loadSite(t, string(site.Name))
 		if err == nil {
-			out.Site = h.server.siteOf(record, t.Clock)
+			out.Site = h.server.siteOf(record, callerOf(ctx), t.Clock)
 		}
 		return err
 	})
@@ -155,7 +155,7 @@ func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			site := h.server.siteOf(&sites[i], t.Clock)
+			site := h.server.siteOf(&sites[i], callerOf(ctx), t.Clock)
 			waiting, _, err := h.server.waiting(t, sites[i].Name)
 			if err != nil {
 				return err
@@ -196,10 +196,8 @@ func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.
 		if err != nil {
 			return err
 		}
-		out.Site, out.Nodes = h.server.siteOf(site, t.Clock), nil
-		for _, n := range site.Nodes {
-			out.Nodes = append(out.Nodes, &pb.DemandNode{Name: n.Name, Left: durationpb.New(max(0, n.Until.Sub(t.Clock))), Error: n.Why})
-		}
+		c := callerOf(ctx)
+		out.Site, out.Nodes = h.server.siteOf(site, c, t.Clock), setBack(site.Marks(t.Clock), c.looksAfter(site.Name))
 		alone, err := t.Files().OnlyAnnouncedAt(site.Name, "", mostSoleCopies)
 		if err != nil {
 			return fmt.Errorf("list files that only caches of %s have: %w", site.Name, err)
@@ -220,11 +218,12 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	if err := callerOf(ctx).of(in.GetSite()); err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now, c := time.Now(), callerOf(ctx)
+	looksAfter := c.looksAfter(task.Site(in.GetSite()))
 	report := in.GetFactory()
-	if kind := callerOf(ctx).kind; kind == factory && report == nil {
+	if c.kind == factory && report == nil {
 		report = &pb.FactoryReport{} // another program that sends pilots
-	} else if kind&(stewards|factory) == 0 {
+	} else if c.kind&(stewards|factory) == 0 {
 		report = nil
 	}
 	if report != nil {
@@ -242,11 +241,16 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 		MoreTasks: int64(demand.More), FreeSlots: int32(demand.FreeSlots), Draining: demand.Draining,
 		Factories: h.server.shown.factories.of(in.GetSite(), now),
 	}
-	for _, c := range demand.Classes {
-		out.Classes = append(out.Classes, &pb.DemandClass{
-			Require: c.Require, Resources: taskpb.Resources(c.Resources), Tasks: int64(c.Tasks), Walltime: durationpb.New(c.Walltime), Live: c.Live,
-			Refused: c.Refused,
-		})
+	for i := range demand.Classes {
+		class := &demand.Classes[i]
+		told := &pb.DemandClass{
+			Resources: taskpb.Resources(class.Resources), Tasks: int64(class.Tasks), Walltime: durationpb.New(class.Walltime), Live: class.Live,
+			Refused: class.Refused,
+		}
+		if looksAfter {
+			told.Require = class.Require
+		}
+		out.Classes = append(out.Classes, told)
 	}
 	for i := range demand.Pilots {
 		p := &demand.Pilots[i]
@@ -256,10 +260,21 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 		}
 		out.Pilots = append(out.Pilots, told)
 	}
-	for _, n := range demand.Nodes {
-		out.Nodes = append(out.Nodes, &pb.DemandNode{Name: n.Name, Left: durationpb.New(n.Left), Error: n.Why})
-	}
+	out.Nodes = setBack(demand.Nodes, looksAfter)
 	return out, nil
+}
+
+// setBack describes nodes that get no task for a while, and if told to why: how tasks
+// have failed there.
+func setBack(marks []task.NodeMark, why bool) (nodes []*pb.DemandNode) {
+	for _, mark := range marks {
+		node := &pb.DemandNode{Name: mark.Name, Left: durationpb.New(mark.Left)}
+		if why {
+			node.Error = mark.Why
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
 }
 
 // DrainSite stops or resumes hand-outs to a site.
@@ -272,8 +287,9 @@ func (h *siteHandlers) DrainSite(ctx context.Context, in *pb.DrainSiteRequest) (
 	})
 }
 
-// siteOf describes a site with its sums.
-func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb.Site {
+// siteOf describes a site with its sums, and what its pilots cannot run. What that
+// requires only those learn who look after the site.
+func (s *Server) siteOf(site *taskqueue.SiteRecord, c caller, clock taskqueue.Instant) *pb.Site {
 	settings := taskpb.Settings(s.turns.rules.Settings(*site))
 	settings.SeTokenFile, settings.SeClientCert, settings.SeCa = site.SEFiles.Token, site.SEFiles.Certificate, site.SEFiles.Authorities
 	settings.MinConfinement = int32(site.MinConfinement)
@@ -295,6 +311,10 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		Master:          string(site.Master), CacheBytes: uint64(max(0, site.Capacity.CacheBytes)),
 		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, Damaged: site.Capacity.Damaged, StaleTerms: sums.StaleTerms,
 		StoppedPilots: int32(site.Capacity.Stopped), StoppedWhy: site.Capacity.StoppedWhy, Fallback: site.Fallback,
+	}
+	looksAfter := c.looksAfter(site.Name)
+	if site.Capacity.StoppedWhy != "" && !looksAfter {
+		out.StoppedWhy = forOperators
 	}
 	if site.ModeSince > 0 {
 		out.ModeFor = durationpb.New(max(0, clock.Sub(site.ModeSince)))
@@ -318,9 +338,11 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		})
 	}
 	for _, r := range site.Refused {
-		out.Refused = append(out.Refused, &pb.RefusedClass{
-			Require: r.Class.Require, Pilots: int32(r.Pilots), Clauses: taskpb.Clauses(r.Clauses),
-		})
+		told := &pb.RefusedClass{Pilots: int32(r.Pilots)}
+		if looksAfter {
+			told.Require, told.Clauses = r.Class.Require, taskpb.Clauses(r.Clauses)
+		}
+		out.Refused = append(out.Refused, told)
 	}
 	return out
 }
