@@ -16,8 +16,9 @@ type soleCopies struct{ moving map[task.OutputID]*handOver }
 type handOver struct {
 	file  task.File
 	from  task.PilotID
-	stays bool         // the pilot that has it
+	stays bool         // the pilot that has it: it keeps it until somebody has stored it
 	taker task.PilotID // "" while nobody can take it
+	taken bool         // the taker has it
 	tried map[task.PilotID]bool
 }
 
@@ -28,13 +29,28 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 	for _, file := range files {
 		id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
 		h := soles.moving[id]
+		if h != nil && h.from != w.id && site.roster.members[h.from] != nil {
+			// The other one has it as well, and this one cannot store it either, or leaves.
+			site.roster.tellRelieved(at, w.id, id)
+			if h.taker == w.id {
+				soles.without(at, site, id, h)
+			}
+			continue
+		}
 		if h == nil {
 			h = &handOver{file: file}
 			soles.moving[id] = h
 		}
 		h.from, h.stays = w.id, !w.draining
-		if taker := site.roster.members[h.taker]; taker != nil {
+		switch taker := site.roster.members[h.taker]; {
+		case taker == nil:
+		case !h.taken:
 			at.tell(taker, message.StoreOrder{File: file})
+			continue
+		case !h.stays:
+			soles.relieve(at, site, id, h)
+			continue
+		default:
 			continue
 		}
 		h.tried = map[task.PilotID]bool{w.id: true}
@@ -48,7 +64,7 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 // element either, the leaving pilot need not wait: when it has gone the site looks for the
 // file and reports it lost.
 func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *handOver) {
-	h.taker = ""
+	h.taker, h.taken = "", false
 	var best *member
 	for name, w := range byKey(site.roster.members) {
 		if !w.described || w.draining || h.tried[name] || h.stays && !w.copying.stores {
@@ -81,16 +97,33 @@ func (m *Master) takeKept(w *member, answers []message.KeptAnswer) {
 	for _, answer := range answers {
 		m.searches.looked(&m.step, &m.holding, w, answer)
 		h := m.soles.moving[answer.Output]
-		if h == nil || h.taker != w.id {
-			continue
-		}
-		w.copying.promised -= h.file.Size
-		if answer.Failure == "" {
+		switch {
+		case h == nil || h.taker != w.id || h.taken:
+		case answer.Failure != "":
+			m.soles.without(&m.step, &m.holding.site, answer.Output, h)
+		case h.stays:
+			w.copying.promised -= h.file.Size
+			h.taken = true
+		default:
+			w.copying.promised -= h.file.Size
 			m.soles.relieve(&m.step, &m.holding.site, answer.Output, h)
-			continue
 		}
-		h.tried[w.id] = true
-		m.soles.chooseTaker(&m.step, &m.holding.site, answer.Output, h)
+	}
+}
+
+// without goes on without a taker that does not take a copy, or cannot store it.
+func (soles *soleCopies) without(at *step, site *site, id task.OutputID, h *handOver) {
+	if taker := site.roster.members[h.taker]; taker != nil && !h.taken {
+		taker.copying.promised -= h.file.Size
+	}
+	h.tried[h.taker] = true
+	soles.chooseTaker(at, site, id, h)
+}
+
+// stored relieves a pilot of a copy that another one has stored for it.
+func (soles *soleCopies) stored(at *step, site *site, id task.OutputID) {
+	if h := soles.moving[id]; h != nil && h.stays {
+		soles.relieve(at, site, id, h)
 	}
 }
 
@@ -112,13 +145,12 @@ func (soles *soleCopies) handOversWithout(at *step, site *site, pilot task.Pilot
 	for _, id := range slices.SortedFunc(maps.Keys(soles.moving), task.OutputID.Compare) {
 		switch h := soles.moving[id]; pilot {
 		case h.from:
-			if taker := site.roster.members[h.taker]; taker != nil {
+			if taker := site.roster.members[h.taker]; taker != nil && !h.taken {
 				taker.copying.promised -= h.file.Size
 			}
 			delete(soles.moving, id)
 		case h.taker:
-			h.tried[pilot] = true
-			soles.chooseTaker(at, site, id, h)
+			soles.without(at, site, id, h)
 		}
 	}
 }
