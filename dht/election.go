@@ -125,7 +125,7 @@ func (e *election) heard(s *step, m *membership, from task.PeerID, o Office) (v 
 	case order < 0:
 		e.tell(s, from)
 	case o.Master.Peer == m.self.Peer && order > 0:
-		e.called(s)
+		e.called(s, o.Term)
 	case o.Master.Peer == m.self.Peer:
 	case order > 0:
 		return verdict{term: o.Term, master: o.Master}
@@ -140,8 +140,12 @@ func (e *election) heard(s *step, m *membership, from task.PeerID, o Office) (v 
 }
 
 // called hears that this pilot is in office by a term of which it does not know: the
-// queue has chosen it, or its answer was lost. The queue's word decides.
-func (e *election) called(s *step) {
+// queue has chosen it, or its answer was lost. The queue's word decides; one that was put
+// back to a backup learns of the term by the claim.
+func (e *election) called(s *step, term task.Term) {
+	if term.Ballot == 0 && e.granted.Less(term) {
+		e.granted = term
+	}
 	switch {
 	case e.inOffice():
 		e.fencedOff(s)

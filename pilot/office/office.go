@@ -45,9 +45,6 @@ func (o *Office) Settings() task.SiteSettings { return o.settings }
 // Own tells whether the pilot works for itself.
 func (o *Office) Own() bool { return o.own }
 
-// Tried is the last trial that was begun.
-func (o *Office) Tried() uint64 { return o.tried }
-
 // Events.
 type (
 	// Began is the first event.

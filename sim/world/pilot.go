@@ -32,6 +32,7 @@ type node struct {
 	connection serving.Connection // to the queue
 	calls      rate
 	unread     int // attempts whose inputs it could not read
+	trials     int // that it has begun
 	claimed    *taskqueue.ClaimResult
 	plight
 	cores

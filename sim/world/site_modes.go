@@ -47,6 +47,7 @@ func (n *node) stepOffice(event message.Event) {
 		case office.TellSettings:
 			n.tellSettings(a.To)
 		case office.Try:
+			n.trials++
 			n.after(office.TrialLead+time.Duration(n.random.Int64N(int64(office.TrialSpread))), func() { n.try(a.Trial) })
 		case office.TellUnreachable:
 			n.tellUnreachable(a.Reason)

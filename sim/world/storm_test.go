@@ -36,6 +36,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	for seed, what := range map[uint64]string{
 		3826803197: "a task was asked back of a pilot that was gone",
 		228000176:  "pilots that had gone counted for as long as a wall clock was set back",
+		990003:     "a master did not learn that it had been in office in a term that the queue, put back to a backup, had forgotten",
 		970504:     "a pilot that stayed let go of outputs that another one had taken over, which then died",
 		930355:     "a call that was given up long ago told of a departure that was over, and the queue took a pilot for dead for good",
 		1543571555: "a pilot started with the key of one whose registration was kept and not answered",
