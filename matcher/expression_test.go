@@ -161,7 +161,7 @@ func TestWhatIsForeseenOfAPilot(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		got := requirement.Foresee(Facts{Pilot: &shape, Task: &task.Task{Resources: task.Resources{Cores: 1}}})
+		got := requirement.foresee(Facts{Pilot: &shape, Task: &task.Task{Resources: task.Resources{Cores: 1}}})
 		if got.Feasible != want {
 			t.Errorf("%s: %+v, want %t", text, got, want)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"cel.dev/cel-go/cel"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // Requirement is a compiled hard requirement, split into the clauses that its
@@ -70,9 +72,6 @@ func (r *Requirement) Clauses() []string {
 	return texts
 }
 
-// UsesNode tells whether only a pilot that is there can be judged wholly.
-func (r *Requirement) UsesNode() bool { return r.uses.Node }
-
 // perTask tells whether some clause must be evaluated for each task.
 func (r *Requirement) perTask() bool { return r.uses.perTask() }
 
@@ -86,9 +85,19 @@ func (r *Requirement) Check(facts Facts) Verdict {
 	return r.check(&facts, func(Uses) bool { return true })
 }
 
-// Foresee decides as Check does for a pilot that is not there yet: clauses about what
+// MayRun tells whether a pilot that is not there yet may run tasks of a class. What only
+// its node tells counts as met, until the site's pilots have refused the class.
+func (c *Compiler) MayRun(pilot *Pilot, class task.Class, refused bool) bool {
+	requirement, err := c.Requirement(class.Require)
+	if err != nil || refused && requirement.uses.Node {
+		return false
+	}
+	return requirement.foresee(Facts{Pilot: pilot, Task: &task.Task{Resources: class.Resources}}).Feasible
+}
+
+// foresee decides as Check does for a pilot that is not there yet: clauses about what
 // only its node tells, such as its walls, or about single tasks and files, count as met.
-func (r *Requirement) Foresee(facts Facts) Verdict {
+func (r *Requirement) foresee(facts Facts) Verdict {
 	if clause := facts.Pilot.lacking(facts.Task.Resources); clause != "" {
 		return Verdict{FailedClause: clause}
 	}

@@ -21,22 +21,26 @@ func (j *judgement) noteEnd(s *TaskState, o *task.Outcome) {
 	if !o.OK {
 		end.Elsewhere = j.failedAt(s)
 	}
-	j.Effects.Ends = append(j.Effects.Ends, NodeEnd{End: end, Site: j.site.Name, At: j.Clock})
+	j.outcomes.noteEnd(j.site, end)
 }
 
 // noteUnread has tasks count that a pilot gave back because it could not read their inputs.
 func (j *outcomes) noteUnread(site *SiteRecord, pilot *PilotRecord, returns []task.Returned) {
 	for _, back := range returns {
-		if back.Unread && site.InForce().Central() {
-			end := health.End{Node: pilot.Node(), What: string(back.Task), Why: back.Reason}
-			j.Effects.Ends = append(j.Effects.Ends, NodeEnd{End: end, Site: site.Name, At: j.Clock})
+		if back.Unread {
+			j.noteEnd(site, health.Unread(pilot.Node(), back.Task, back.Reason))
 		}
 	}
 }
 
 // noteDeath has a pilot's death count.
 func (j *outcomes) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string) {
+	j.noteEnd(site, health.Died(pilot.Node(), pilot.ID, reason))
+}
+
+// noteEnd has an end count where the queue judges.
+func (j *outcomes) noteEnd(site *SiteRecord, end health.End) {
 	if site.InForce().Central() {
-		j.Effects.Ends = append(j.Effects.Ends, NodeEnd{End: health.Died(pilot.Node(), pilot.ID, reason), Site: site.Name, At: j.Clock})
+		j.Effects.Ends = append(j.Effects.Ends, NodeEnd{End: end, Site: site.Name, At: j.Clock})
 	}
 }

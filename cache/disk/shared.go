@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,7 +73,7 @@ func (c *Cache) share() (err error) {
 			return errors.Join(err, s.close())
 		}
 	}
-	if err := c.takeTurn(s); err != nil {
+	if err := s.takeTurn(c.log); err != nil {
 		return errors.Join(err, s.close())
 	}
 	for s.self = 1; ; s.self++ {
@@ -120,12 +121,12 @@ const (
 
 // takeTurn waits for the turn. A process that is stopped while it has it, or hangs, holds
 // the others up for so long only.
-func (c *Cache) takeTurn(s *sharing) error {
+func (s *sharing) takeTurn(log *slog.Logger) error {
 	err := filelock.LockWithin(s.turn, turnWarned)
 	if !errors.Is(err, filelock.ErrHeld) {
 		return err
 	}
-	c.log.Warn("the shared cache folder waits for another pilot", "folder", c.dir, "for", turnWarned, "held by", filelock.Holder(s.turn))
+	log.Warn("the shared cache folder waits for another pilot", "folder", s.dir, "for", turnWarned, "held by", filelock.Holder(s.turn))
 	if err = filelock.LockWithin(s.turn, turnMost-turnWarned); errors.Is(err, filelock.ErrHeld) {
 		err = fmt.Errorf("%s has held it up for %s: end that one, or give this pilot another folder", filelock.Holder(s.turn), turnMost)
 	}
@@ -144,7 +145,7 @@ func (c *Cache) enter() {
 		c.mu.Lock()
 		return
 	}
-	err := c.takeTurn(s)
+	err := s.takeTurn(c.log)
 	c.mu.Lock()
 	if c.closed {
 		return

@@ -79,6 +79,11 @@ func Ended(node string, o *task.Outcome) (end End, counts bool) {
 	return End{Node: node, What: string(o.Attempt.Task), OK: o.OK, Why: o.Reason}, counts
 }
 
+// Unread is the end of a task that was handed back because its inputs could not be read.
+func Unread(node string, id task.ID, reason string) End {
+	return End{Node: node, What: string(id), Why: reason}
+}
+
 // Died is the death of a pilot, which counts once whatever it was running.
 func Died(node string, pilot task.PilotID, reason string) End {
 	return End{Node: node, What: string(pilot), Why: "a pilot died with what it ran: " + reason}

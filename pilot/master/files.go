@@ -230,7 +230,9 @@ func (holding *holding) disown(at *step, outcome task.Outcome) {
 
 // takeStored passes on which files have reached a storage element.
 func (m *Master) takeStored(w *member, stored []task.Stored) {
-	w.copying.stores = w.copying.stores || len(stored) > 0
+	if len(stored) > 0 {
+		w.copying.stores = true
+	}
 	for _, s := range stored {
 		m.holding.outbox.addStored(w.peer, s)
 		m.soles.stored(&m.step, &m.holding.site, s.Output())

@@ -25,7 +25,9 @@ type handOver struct {
 // takeLeaves finds other keepers for what only one pilot has. It asks
 // again until it is answered, so orders and answers may get lost.
 func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []task.File) {
-	w.copying.stores = w.copying.stores && len(files) == 0
+	if len(files) > 0 {
+		w.copying.stores = false
+	}
 	for _, file := range files {
 		id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
 		h := soles.moving[id]
@@ -44,17 +46,13 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 		h.from, h.stays = w.id, !w.draining
 		switch taker := site.roster.members[h.taker]; {
 		case taker == nil:
+			h.tried = map[task.PilotID]bool{w.id: true}
+			soles.chooseTaker(at, site, id, h)
 		case !h.taken:
 			at.tell(taker, message.StoreOrder{File: file})
-			continue
 		case !h.stays:
 			soles.relieve(at, site, id, h)
-			continue
-		default:
-			continue
 		}
-		h.tried = map[task.PilotID]bool{w.id: true}
-		soles.chooseTaker(at, site, id, h)
 	}
 }
 
@@ -101,23 +99,27 @@ func (m *Master) takeKept(w *member, answers []message.KeptAnswer) {
 		case h == nil || h.taker != w.id || h.taken:
 		case answer.Failure != "":
 			m.soles.without(&m.step, &m.holding.site, answer.Output, h)
-		case h.stays:
-			w.copying.promised -= h.file.Size
-			h.taken = true
 		default:
-			w.copying.promised -= h.file.Size
-			m.soles.relieve(&m.step, &m.holding.site, answer.Output, h)
+			h.settle(&m.holding.site)
+			if h.taken = true; !h.stays {
+				m.soles.relieve(&m.step, &m.holding.site, answer.Output, h)
+			}
 		}
 	}
 }
 
 // without goes on without a taker that does not take a copy, or cannot store it.
 func (soles *soleCopies) without(at *step, site *site, id task.OutputID, h *handOver) {
+	h.settle(site)
+	h.tried[h.taker] = true
+	soles.chooseTaker(at, site, id, h)
+}
+
+// settle takes the copy out of what its taker was told to take, before it has taken it.
+func (h *handOver) settle(site *site) {
 	if taker := site.roster.members[h.taker]; taker != nil && !h.taken {
 		taker.copying.promised -= h.file.Size
 	}
-	h.tried[h.taker] = true
-	soles.chooseTaker(at, site, id, h)
 }
 
 // stored relieves a pilot of a copy that another one has stored for it.
@@ -145,9 +147,7 @@ func (soles *soleCopies) handOversWithout(at *step, site *site, pilot task.Pilot
 	for _, id := range slices.SortedFunc(maps.Keys(soles.moving), task.OutputID.Compare) {
 		switch h := soles.moving[id]; pilot {
 		case h.from:
-			if taker := site.roster.members[h.taker]; taker != nil && !h.taken {
-				taker.copying.promised -= h.file.Size
-			}
+			h.settle(site)
 			delete(soles.moving, id)
 		case h.taker:
 			soles.without(at, site, id, h)

@@ -30,7 +30,7 @@ func (roster *roster) noteEnd(at *step, w *member, o *task.Outcome, h *held) {
 
 // noteUnread has a task count that was handed back because its inputs could not be read.
 func (roster *roster) noteUnread(at *step, w *member, back *message.Handback, h *held) {
-	roster.note(at, health.End{Node: w.node(), What: string(back.Task), Why: back.Reason}, h)
+	roster.note(at, health.Unread(w.node(), back.Task, back.Reason), h)
 }
 
 // note has an end count. Who works for itself has no others to compare with.

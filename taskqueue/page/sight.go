@@ -64,9 +64,15 @@ func (s *sight) outs(outs []Out) []Out {
 
 // events leaves out those of workflows of others, and texts that quote what is others'.
 func (s *sight) events(events []Event) []Event {
-	events = slices.DeleteFunc(events, func(e Event) bool { return e.Workflow != "" && !s.sees(e.Workflow) })
+	return Shown(events, s.sees, s.after)
+}
+
+// Shown leaves out what a viewer is not told: events of workflows that it does not see,
+// and texts that quote what is others', of sites that it does not look after.
+func Shown(events []Event, sees, looksAfter func(name string) bool) []Event {
+	events = slices.DeleteFunc(events, func(e Event) bool { return e.Workflow != "" && !sees(e.Workflow) })
 	for i := range events {
-		if events[i].Quotes && !s.after(events[i].Site) {
+		if events[i].Quotes && !looksAfter(events[i].Site) {
 			events[i].Text = ""
 		}
 	}

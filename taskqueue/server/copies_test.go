@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,5 +83,49 @@ func TestUntoldCopiesAreDeleted(t *testing.T) {
 	}
 	if storage.asked > asked {
 		t.Errorf("a workflow that is tidy was looked at %d times more", storage.asked-asked)
+	}
+}
+
+// deletions is a Deleter that fails for one storage element.
+type deletions struct {
+	mutex sync.Mutex
+	done  []string
+	tries int
+}
+
+func (d *deletions) Delete(_ context.Context, element, name string) error {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if element == "file:///se/away" {
+		d.tries++
+		return errors.New("the storage element is away")
+	}
+	d.done = append(d.done, element+" "+name)
+	return nil
+}
+
+// Losers' copies are deleted; one that cannot be is tried again and holds up
+// nobody; what is not on its site's storage element is left alone.
+func TestGarbageIsDeleted(t *testing.T) {
+	deleter := &deletions{}
+	q := start(t, func(c *serverConfig) { c.Deleter, c.Timing.Garbage = deleter, 5*time.Millisecond })
+	q.addSite("away")
+	q.addSite("here")
+	err := q.server.Store().Update(q.ctx, func(tx taskqueue.Tx) error {
+		return tx.Files().AddGarbage(
+			task.Replica{Site: "away", URL: "file:///se/away/a"}, task.Replica{Site: "here", URL: "file:///etc/passwd"},
+			task.Replica{Site: "gone", URL: "file:///se/gone/x"}, task.Replica{Site: "here", URL: "file:///se/here/w/b"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.eventually("the copy is deleted and the other tried again", func() bool {
+		deleter.mutex.Lock()
+		defer deleter.mutex.Unlock()
+		return deleter.tries > 2 && len(deleter.done) > 0
+	})
+	q.stop()
+	if len(deleter.done) != 1 || deleter.done[0] != "file:///se/here w/b" {
+		t.Errorf("deleted %v", deleter.done)
 	}
 }

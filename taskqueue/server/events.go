@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -199,18 +198,15 @@ func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.S
 	watches := &h.server.shown.events.watches
 	wake := watches.begin(allEvents)
 	defer watches.end(allEvents, wake)
+	sees := func(workflow string) bool { return h.server.sees(ctx, callerOf(ctx), workflow) }
+	looksAfter := func(site string) bool { return callerOf(ctx).looksAfter(task.Site(site)) }
 	for number := request.GetAfter(); ; {
 		if err := h.server.access.recheck(callerOf(ctx), time.Now()); err != nil {
 			return err
 		}
 		found, newest := h.server.shown.events.after(number, request.GetSite(), keepEvents)
 		number = newest
-		found = slices.DeleteFunc(found, func(e page.Event) bool { return e.Workflow != "" && !h.server.sees(ctx, callerOf(ctx), e.Workflow) })
-		for i := range found {
-			if e := &found[i]; e.Quotes && !callerOf(ctx).looksAfter(task.Site(e.Site)) {
-				e.Text = ""
-			}
-		}
+		found = page.Shown(found, sees, looksAfter)
 		for len(found) > 0 {
 			part := found[:min(len(found), 500)]
 			found = found[len(part):]

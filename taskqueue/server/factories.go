@@ -123,14 +123,10 @@ func (f *factories) sends(now time.Time) taskqueue.Sends {
 // fits tells whether pilots of a shape may run a class, as far as it is known before they
 // are there.
 func (f *factories) fits(site task.Site, shape *pb.FactoryShape, class *taskqueue.ClassDemand) bool {
-	requirement, err := f.compiler.Requirement(class.Require)
-	if err != nil || class.Refused && requirement.UsesNode() || class.Walltime > shape.GetLifetime().AsDuration() {
-		return false
-	}
 	pilot := matcher.Pilot{
 		Site: site, Resources: taskpb.FromResources(shape.GetResources()), Features: shape.GetFeatures(),
 		Arch: shape.GetArch(), OS: shape.GetOs(), Lifetime: shape.GetLifetime().AsDuration(),
 	}
 	pilot.Slots = pilot.Resources.Cores
-	return requirement.Foresee(matcher.Facts{Pilot: &pilot, Task: &task.Task{Resources: class.Resources}}).Feasible
+	return class.Walltime <= pilot.Lifetime && f.compiler.MayRun(&pilot, class.Class, class.Refused)
 }

@@ -266,15 +266,11 @@ func (s *service) report() *pb.FactoryReport {
 // fits tells whether a pilot of the shape may meet a requirement. What only a pilot that
 // is there can tell counts as met, until the site's pilots have refused such tasks.
 func (s *service) fits(shape *factory.Shape, class task.Class, refused bool) bool {
-	requirement, err := s.compiler.Requirement(class.Require)
-	if err != nil || refused && requirement.UsesNode() {
-		return false
-	}
 	pilot := matcher.Pilot{
 		Site: s.Factory.Site, Resources: shape.Resources, Slots: shape.Resources.Cores, Features: shape.Features,
 		Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: shape.Lifetime(),
 	}
-	return requirement.Foresee(matcher.Facts{Pilot: &pilot, Task: &task.Task{Resources: class.Resources}}).Feasible
+	return s.compiler.MayRun(&pilot, class, refused)
 }
 
 // Client is a Queue by gRPC.
