@@ -293,12 +293,14 @@ func TestSlurmControllerDown(t *testing.T) {
 	l.until("pilots work", func() bool { return l.executions() > 0 })
 	s.controller.signal(syscall.SIGTERM)
 	<-s.controller.exited
+	gone := time.Now()
 	before := len(l.status("slurm").Jobs)
 	more := l.submit(60, "sleep 1")
 	l.done(first)
 	l.until("the factory says why it submits nothing", func() bool {
 		return strings.Contains(f.said(), "the batch system does not list its jobs") && strings.Contains(f.said(), "has listed no jobs for")
 	})
+	<-time.After(time.Until(gone.Add(2 * time.Minute)))
 	if after := l.status("slurm").Jobs; len(after) > max(before, 4) {
 		t.Errorf("%d jobs before the controller went, %d after: %+v", before, len(after), after)
 	}
