@@ -1,19 +1,22 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -34,15 +37,11 @@ func floodCall(ctx context.Context, c *client, key string, n int) error {
 	return err
 }
 
-var floodRate = flag.Float64("flood", 0, "for the process that floods: calls per second")
+var floodRate = flag.Float64("flood", -1, "for the process that floods: calls per second; 0: it computes")
 
-// stepBack gives all threads of this process a lower priority than the queue's: the kernel
-// knows those of threads only.
+// stepBack has all threads of this process run only while the queue has nothing to do: the
+// kernel knows the policy of threads only.
 func stepBack() error {
-	priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0) // 20 less the nice value
-	if err != nil {
-		return err
-	}
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
@@ -52,18 +51,37 @@ func stepBack() error {
 		if err != nil {
 			return err
 		}
-		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, min(19, 20-priority+10)); err != nil {
+		idle := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}
+		if err := unix.SchedSetAttr(id, &idle, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// compute takes the time of all processors.
+func compute(length time.Duration) {
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for end := time.Now().Add(length); time.Now().Before(end); {
+				continue
+			}
+		})
+	}
+	group.Wait()
+}
+
 // flood calls on whatever the answers are, from one identity over 4 connections. It is a
 // process of its own, which takes little time from the queue: it would be on another machine.
+// How much it takes all the same is seen beside one that computes, and calls nothing.
 func flood() error {
 	if err := stepBack(); err != nil {
 		return err
+	}
+	if *floodRate == 0 {
+		compute(floodPhase)
+		return nil
 	}
 	var access identity.AccessFile
 	if err := json.NewDecoder(os.Stdin).Decode(&access); err != nil {
@@ -98,8 +116,8 @@ func flood() error {
 }
 
 // BenchmarkFloodOfOneIdentity has eight users call at half of what the queue can do,
-// first alone, then beside a ninth that calls ten times as often as all of them: RELIABILITY
-// allows their p99 to double.
+// first alone, then beside a process that only computes, then beside a ninth that calls ten
+// times as often as all of them: RELIABILITY allows their p99 to double.
 func BenchmarkFloodOfOneIdentity(b *testing.B) {
 	q := start(b, onSQLite)
 	admin := q.admin()
@@ -165,32 +183,39 @@ func BenchmarkFloodOfOneIdentity(b *testing.B) {
 		slices.Sort(times)
 		return float64(len(times)) / length.Seconds(), times
 	}
-	for b.Loop() {
-		most, _ := phase(0, 2*time.Second)
-		_, alone := phase(most/2, floodPhase)
-		flooder := exec.Command(os.Args[0], fmt.Sprintf("-flood=%f", 5*most))
-		in, err := flooder.StdinPipe()
+	// beside has the users call while the other process floods at a rate, or only computes.
+	beside := func(flood, rate float64) []time.Duration {
+		other := exec.Command(os.Args[0], fmt.Sprintf("-flood=%f", flood))
+		access, err := json.Marshal(tokens[floodOthers])
 		if err != nil {
 			b.Fatal(err)
 		}
-		flooder.Stdout = os.Stderr
-		if err := flooder.Start(); err != nil {
+		other.Stdin, other.Stdout = bytes.NewReader(access), os.Stderr
+		if err := other.Start(); err != nil {
 			b.Fatal(err)
 		}
-		if err := json.NewEncoder(in).Encode(tokens[floodOthers]); err != nil {
+		_, times := phase(rate, floodPhase)
+		if err := other.Wait(); err != nil {
 			b.Fatal(err)
 		}
-		_ = in.Close()
-		_, beside := phase(most/2, floodPhase)
-		_ = flooder.Wait()
+		return times
+	}
+	for b.Loop() {
+		most, _ := phase(0, 2*time.Second)
+		_, alone := phase(most/2, floodPhase)
+		computing := beside(0, most/2)
+		flooded := beside(5*most, most/2)
 		p := func(times []time.Duration, q float64) float64 {
 			return float64(times[int(q*float64(len(times)-1))].Microseconds()) / 1000
 		}
 		b.ReportMetric(most, "calls/s")
 		b.ReportMetric(float64(failed.Load()), "failed")
 		b.ReportMetric(p(alone, 0.5), "alone-p50-ms")
-		b.ReportMetric(p(beside, 0.5), "beside-p50-ms")
+		b.ReportMetric(p(computing, 0.5), "computing-p50-ms")
+		b.ReportMetric(p(flooded, 0.5), "flood-p50-ms")
 		b.ReportMetric(p(alone, 0.99), "alone-p99-ms")
-		b.ReportMetric(p(beside, 0.99), "beside-p99-ms")
+		b.ReportMetric(p(computing, 0.99), "computing-p99-ms")
+		b.ReportMetric(p(flooded, 0.99), "flood-p99-ms")
+		b.ReportMetric(p(flooded, 0.99)/p(computing, 0.99), "flood/computing-p99")
 	}
 }

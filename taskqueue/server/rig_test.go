@@ -31,7 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if flag.Parse(); *floodRate > 0 {
+	if flag.Parse(); *floodRate >= 0 {
 		if err := flood(); err != nil {
 			log.Fatal(err)
 		}
