@@ -283,6 +283,11 @@ func (c *Cache) tempPath() string {
 	return filepath.Join(c.dir, tempFolder, name)
 }
 
+// makeTempFolder makes the folder of temporary files again, if somebody has cleaned up.
+func (c *Cache) makeTempFolder() error {
+	return os.MkdirAll(filepath.Join(c.dir, tempFolder), 0o700)
+}
+
 // losses are files that the cache has forgotten: their content waits in the
 // temporary folder to be removed, their keys to be told.
 type losses struct {

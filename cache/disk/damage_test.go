@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -12,6 +13,28 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task"
 )
+
+// TestACacheThatSomebodyRemovedGoesOn: what cleans up temporary folders of a node removes
+// files and folders that nobody has used for days.
+func TestACacheThatSomebodyRemovedGoesOn(t *testing.T) {
+	c := openCache(t, Config{})
+	put(t, c, "lfn:before", someBytes(1, 1000))
+	for _, folder := range []string{filepath.Join(c.dir, tempFolder), c.dir} {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+		key := task.FileKey("lfn:" + filepath.Base(folder))
+		put(t, c, key, someBytes(2, 1000))
+		pinned, err := c.Pin(key)
+		if err != nil {
+			t.Fatalf("without %s: %v", folder, err)
+		}
+		pinned.Release()
+	}
+	if _, err := c.Pin("lfn:before"); err == nil {
+		t.Error("a removed file is served")
+	}
+}
 
 // TestDamageIsNoticedAtPin: jobs do modify their inputs (FACTS, traps).
 func TestDamageIsNoticedAtPin(t *testing.T) {

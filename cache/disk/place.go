@@ -100,7 +100,10 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 	meta := c.tempPath()
 	defer func() { _ = removeIfThere(meta) }() // gone after success; else Open empties the folder
 	folder := filepath.Dir(c.contentPath(f.Digest))
-	err := writeMetadata(meta, f.metadata(c.self()))
+	err := c.makeTempFolder()
+	if err == nil {
+		err = writeMetadata(meta, f.metadata(c.self()))
+	}
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)
 	}

@@ -86,7 +86,10 @@ func (c *Cache) create(key task.FileKey, size task.Bytes) (*Writer, error) {
 		return nil, fmt.Errorf("create: %w", err)
 	}
 	w := &Writer{cache: c, key: key, size: size, path: c.tempPath(), reserved: max(size, 0)}
-	if w.file, err = c.system.openTemp(w.path); err == nil {
+	if err = c.makeTempFolder(); err == nil {
+		w.file, err = c.system.openTemp(w.path)
+	}
+	if err == nil {
 		err = preallocate(w.file, size)
 	}
 	if err != nil {

@@ -68,7 +68,11 @@ func (f *workFolders) reserve(attempt string) (string, error) {
 	defer f.mutex.Unlock()
 	if f.batch == "" || f.made == perBatch {
 		batch := filepath.Join(f.within, batchName+strconv.Itoa(f.batches+1))
-		if err := os.Mkdir(batch, 0o711); err != nil { // an own account of payloads passes through, and does not list
+		err := os.MkdirAll(f.within, 0o711) // somebody may have cleaned up
+		if err == nil {
+			err = os.Mkdir(batch, 0o711) // an own account of payloads passes through, and does not list
+		}
+		if err != nil {
 			return "", fmt.Errorf("make a folder for work folders: %w", err)
 		}
 		old := f.batch
@@ -81,8 +85,11 @@ func (f *workFolders) reserve(attempt string) (string, error) {
 	return filepath.Join(f.batch, attempt), nil
 }
 
-// make makes a reserved folder.
+// make makes a reserved folder, and its batch again if somebody has cleaned up since.
 func (f *workFolders) make(folder string) error {
+	if err := os.MkdirAll(filepath.Dir(folder), 0o711); err != nil {
+		return fmt.Errorf("make a folder for work folders: %w", err)
+	}
 	for _, path := range []string{folder, filepath.Join(folder, privateFolder)} {
 		err := os.Mkdir(path, 0o700)
 		if err == nil && f.owner != nil {

@@ -39,6 +39,25 @@ func TestCommandForms(t *testing.T) {
 	}
 }
 
+// TestFoldersThatSomebodyRemovedAreMadeAgain: what cleans up temporary folders of a node
+// removes folders that nobody has used for days.
+func TestFoldersThatSomebodyRemovedAreMadeAgain(t *testing.T) {
+	var work, logs string
+	s := newStand(t, func(c *Config) { work, logs = c.WorkDir, c.LogDir })
+	s.runOK(s.shell("echo before")) // begins a batch
+	if err := errors.Join(os.RemoveAll(work), os.RemoveAll(logs)); err != nil {
+		t.Fatal(err)
+	}
+	for range perBatch + 1 {
+		if result := s.runOK(s.shell("touch here && echo after")); string(result.Stdout) != "after\n" {
+			t.Fatalf("stdout %q", result.Stdout)
+		}
+	}
+	if entries, err := os.ReadDir(logs); err != nil || len(entries) == 0 {
+		t.Errorf("%d logs are kept, %v", len(entries), err)
+	}
+}
+
 func TestEnvironmentIsTheAllowList(t *testing.T) {
 	t.Setenv("PILOTAGE_ACCESS", "/secret/access.json")
 	t.Setenv("LANG", "")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,6 +117,9 @@ func (s *stream) store(data []byte) {
 		return
 	}
 	if s.file == nil {
+		if s.fault = os.MkdirAll(filepath.Dir(s.path), 0o700); s.fault != nil {
+			return
+		}
 		if s.file, s.fault = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); s.fault != nil {
 			return
 		}
