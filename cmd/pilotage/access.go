@@ -164,11 +164,11 @@ func newAccessUnban(a *app) *cobra.Command {
 
 func newAccessBans(a *app) *cobra.Command {
 	return a.tool("bans", "List the bans of persons, nodes and sites", func(ctx context.Context, c *clients, _ []string) error {
-		reply, err := c.sites.ListBans(ctx, &pb.ListBansRequest{})
+		bans, err := everyPage(ctx, c.sites.ListBans, &pb.ListBansRequest{}, (*pb.ListBansResponse).GetBans)
 		if err != nil {
 			return err
 		}
-		return printList(a.out, reply.GetBans(), []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
+		return printList(a.out, bans, []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
 			return []any{b.GetKind(), b.GetName(), b.GetSite(), b.GetBy(), b.GetAt().AsTime().Format(inUTC), b.GetWhy()}
 		})
 	})
@@ -176,11 +176,11 @@ func newAccessBans(a *app) *cobra.Command {
 
 func newAccessList(a *app) *cobra.Command {
 	return a.tool("list", "List accesses; tokens are not kept and cannot be shown", func(ctx context.Context, c *clients, _ []string) error {
-		reply, err := c.sites.ListAccess(ctx, &pb.ListAccessRequest{})
+		accesses, err := everyPage(ctx, c.sites.ListAccess, &pb.ListAccessRequest{}, (*pb.ListAccessResponse).GetAccesses)
 		if err != nil {
 			return err
 		}
-		return printList(a.out, reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
+		return printList(a.out, accesses, []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
 			state, expires := "valid", g.GetExpires().AsTime()
 			switch {
 			case g.GetRevoked():

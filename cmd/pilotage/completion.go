@@ -74,9 +74,9 @@ func (a *app) ask(ctx context.Context, list lister) []string {
 }
 
 func siteNames(ctx context.Context, c *clients) ([]string, error) {
-	reply, err := c.sites.ListSites(ctx, &pb.ListSitesRequest{})
-	names := make([]string, len(reply.GetSites()))
-	for i, s := range reply.GetSites() {
+	sites, err := everyPage(ctx, c.sites.ListSites, &pb.ListSitesRequest{}, (*pb.ListSitesResponse).GetSites)
+	names := make([]string, len(sites))
+	for i, s := range sites {
 		names[i] = s.GetSettings().GetName()
 	}
 	return names, err

@@ -152,11 +152,11 @@ Nothing is deleted from the storage element in either case.`
 
 func newSiteList(a *app) *cobra.Command {
 	return a.tool("list", "List sites", func(ctx context.Context, c *clients, _ []string) error {
-		reply, err := c.sites.ListSites(ctx, &pb.ListSitesRequest{})
+		sites, err := everyPage(ctx, c.sites.ListSites, &pb.ListSitesRequest{}, (*pb.ListSitesResponse).GetSites)
 		if err != nil {
 			return err
 		}
-		return printList(a.out, reply.GetSites(), siteHeader, siteRow)
+		return printList(a.out, sites, siteHeader, siteRow)
 	})
 }
 

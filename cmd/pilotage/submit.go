@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pilotage-grid/pilotage/identity/dial"
 	"github.com/pilotage-grid/pilotage/matcher"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -382,15 +383,30 @@ func (a *app) dryRun(ctx context.Context, f *submitFlags, plan *workflow.Plan) e
 		encoded.Id = "/" + t.ID.Name()
 		request.Tasks = append(request.Tasks, encoded)
 	}
-	submitted, err := c.tasks.SubmitWorkflow(ctx, request)
-	switch s, answered := statusOf(err); {
+	return a.lookAt(ctx, c.tasks, request)
+}
+
+// lookAt has the queue say what it would take over of a workflow. What keeps it from that
+// is said, too: of a plan that the queue would refuse as an error.
+func (a *app) lookAt(ctx context.Context, tasks pb.TaskServiceClient, request *pb.SubmitWorkflowRequest) error {
+	var submitted *pb.SubmitWorkflowResponse
+	var err error
+	if size := proto.Size(request); size > dial.MaxToQueue {
+		err = fmt.Errorf("the workflow has %s in all, and the queue looks at %s at once; submit sends it in parts", task.Bytes(size), task.Bytes(dial.MaxToQueue))
+	} else {
+		submitted, err = tasks.SubmitWorkflow(ctx, request)
+	}
+	s, answered := statusOf(err)
+	switch {
 	case err == nil:
 		a.out.say("%s, %d taken over from an earlier run%s\n", task.Counted(submitted.GetTasks(), "task"), submitted.GetReused(), runAgain(submitted))
-		return nil
 	case answered && s.Code() == codes.InvalidArgument:
 		return err
+	case answered && s.Code() == codes.Unavailable: // it needs no queue
+	default:
+		a.out.note("The queue does not say what it would take over from an earlier run: %v\n", err)
 	}
-	return nil // the queue is away
+	return nil
 }
 
 func (o *console) printPlan(plan *workflow.Plan) error {

@@ -55,8 +55,8 @@ var topLists = []topList{
 		return rowsOf(reply.GetWorkflows(), workflowRow), err
 	}},
 	{"sites", siteHeader, func(ctx context.Context, c *clients, _ string) ([][]string, error) {
-		reply, err := c.sites.ListSites(ctx, &pb.ListSitesRequest{})
-		return rowsOf(reply.GetSites(), siteRow), err
+		sites, err := everyPage(ctx, c.sites.ListSites, &pb.ListSitesRequest{}, (*pb.ListSitesResponse).GetSites)
+		return rowsOf(sites, siteRow), err
 	}},
 	{"pilots", pilotHeader, func(ctx context.Context, c *clients, _ string) ([][]string, error) {
 		reply, err := c.pilots.ListPilots(ctx, &pb.ListPilotsRequest{PageSize: topRows})

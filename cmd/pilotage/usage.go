@@ -20,15 +20,15 @@ func newUsage(a *app) *cobra.Command {
 	var asCSV bool
 	request := &pb.GetUsageRequest{}
 	command := a.tool("usage", "Tell what was used, by owner, site or day", func(ctx context.Context, c *clients, _ []string) error {
-		reply, err := c.tasks.GetUsage(ctx, request)
+		usage, err := everyPage(ctx, c.tasks.GetUsage, request, (*pb.GetUsageResponse).GetUsage)
 		if err != nil {
 			return err
 		}
 		key := strings.ToUpper(by)
 		if asCSV {
-			return usageCSV(a.out.stdout, key, reply.GetUsage())
+			return usageCSV(a.out.stdout, key, usage)
 		}
-		return printList(a.out, reply.GetUsage(), []string{key, "TASKS", "FAILED", "CPU", "WALL", "WASTED", "CACHE", "PEER", "STORAGE", "REMOTE"}, usageRow)
+		return printList(a.out, usage, []string{key, "TASKS", "FAILED", "CPU", "WALL", "WASTED", "CACHE", "PEER", "STORAGE", "REMOTE"}, usageRow)
 	})
 	command.Long = `Tells what attempts have used whose outcomes were judged, since a day (in UTC). Failed
 attempts, and those that counted for nothing because another one had won, are WASTED

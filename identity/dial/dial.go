@@ -16,8 +16,12 @@ import (
 )
 
 // MaxMessage bounds one message from the queue: a hand-out of 20,000 tasks with their
-// files. The queue takes a quarter of that.
-const MaxMessage = 256 << 20
+// files. MaxToQueue bounds one to it: a large part of a submission, or the dry run of some
+// 300,000 tasks.
+const (
+	MaxMessage = 256 << 20
+	MaxToQueue = MaxMessage / 4
+)
 
 // A lease clock may be running, and people wait at terminals: come back soon
 // after an outage. By default the pauses would grow to two minutes.

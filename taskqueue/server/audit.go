@@ -123,75 +123,142 @@ func (h *siteHandlers) ListAudit(ctx context.Context, in *pb.ListAuditRequest) (
 	if err != nil {
 		return nil, err
 	}
-	after, err := numberToken("audit", in.GetPageToken())
+	from, err := auditPlaceOf(in.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.ListAuditResponse{}
-	if after == 0 && !f.At.IsZero() {
-		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error { return runningThen(t, &f, out) }); err != nil {
-			return nil, err
+	list := &auditPage{filter: f, room: pageRoom{entries: size}, out: &pb.ListAuditResponse{}}
+	if from.after == 0 && !f.At.IsZero() {
+		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error { return list.running(t, from) }); err != nil || list.full() {
+			return list.out, err
 		}
 	}
-	if !f.Since.IsZero() {
-		after = max(after, uint64(max(1, f.Since.UnixNano()))-1)
+	if !f.Since.IsZero() && from.after == 0 {
+		from = auditPlace{after: uint64(max(1, f.Since.UnixNano())) - 1}
 	}
 	log := h.server.audits()
 	for looked := 0; ; {
-		some, err := log.after(ctx, after)
+		some, err := log.after(ctx, from.after)
 		if err != nil || len(some.Records) == 0 {
-			return out, err
+			return list.out, err
 		}
 		for i := range some.Records {
 			record := &some.Records[i]
 			if !f.Before.IsZero() && !record.Time().Before(f.Before) {
-				return out, nil
+				return list.out, nil
 			}
-			for j := range record.Entries {
-				if e := &record.Entries[j]; f.Wants(e) {
-					out.Entries = append(out.Entries, auditEntry(record.Time(), e))
+			for j := min(from.skip, len(record.Entries)); j < len(record.Entries); j++ {
+				if e := &record.Entries[j]; f.Wants(e) && !list.add(record.Time(), e, auditPlace{after: from.after, skip: j}) {
+					return list.out, nil
 				}
 			}
-			after = record.At
-			if looked++; len(out.Entries) >= size || looked >= auditScan {
-				out.NextPageToken = pageToken("audit", strconv.FormatUint(after, 10))
-				return out, nil
+			from = auditPlace{after: record.At}
+			if looked++; looked >= auditScan {
+				list.out.NextPageToken = from.token()
+				return list.out, nil
 			}
 		}
 	}
 }
 
-// runningThen adds the attempts that have not ended.
-func runningThen(t *taskqueue.Turn, f *taskqueue.AuditFilter, out *pb.ListAuditResponse) error {
-	pilots, err := t.Pilots().OfSite(f.Site, taskqueue.PilotAlive, taskqueue.PilotDraining)
-	if err != nil {
-		return fmt.Errorf("load pilots: %w", err)
+// auditPlace is where a page of the audit log begins: with what runs at pilots, or with
+// the records later than a time, of whose first some entries were told.
+type auditPlace struct {
+	after uint64
+	pilot task.PilotID // the last whose attempts were told
+	skip  int          // attempts of the next pilot, or entries of the next record
+}
+
+func (p auditPlace) token() string {
+	return pageToken("audit", fmt.Sprintf("%d %d %s", p.after, p.skip, p.pilot))
+}
+
+func auditPlaceOf(token string) (p auditPlace, err error) {
+	text, err := afterToken("audit", token)
+	if err != nil || text == "" {
+		return p, err
 	}
-	for i := range pilots {
-		p := &pilots[i]
-		if f.Node != "" && p.Node() != f.Node || f.Pilot != "" && p.ID != f.Pilot {
-			continue
+	parts := strings.SplitN(text, " ", 3)
+	if len(parts) == 3 {
+		var skip uint64
+		p.after, err = strconv.ParseUint(parts[0], 10, 62)
+		if err == nil {
+			skip, err = strconv.ParseUint(parts[1], 10, 31)
 		}
-		running, err := t.Attempts().RunningAt(p.ID)
+		p.skip, p.pilot = int(skip), task.PilotID(parts[2])
+	}
+	if len(parts) != 3 || err != nil {
+		return p, invalid("page_token is not one of this list: begin without one")
+	}
+	return p, nil
+}
+
+// auditPage is one answer about the audit log.
+type auditPage struct {
+	filter taskqueue.AuditFilter
+	room   pageRoom
+	out    *pb.ListAuditResponse
+}
+
+func (p *auditPage) full() bool { return p.out.GetNextPageToken() != "" }
+
+// add tells of an entry, or if there is no room says that the next page begins with it.
+func (p *auditPage) add(at time.Time, e *taskqueue.AuditEntry, place auditPlace) bool {
+	told := auditEntry(at, e)
+	if !p.room.takes(told) {
+		p.out.NextPageToken = place.token()
+		return false
+	}
+	p.out.Entries = append(p.out.Entries, told)
+	return true
+}
+
+// running adds the attempts that have not ended.
+func (p *auditPage) running(t *taskqueue.Turn, from auditPlace) error {
+	for {
+		pilots, err := t.Pilots().List(from.pilot, loadedAtOnce)
 		if err != nil {
-			return fmt.Errorf("load what runs at %s: %w", p.ID, err)
+			return fmt.Errorf("load pilots: %w", err)
 		}
-		for j := range running {
-			o := &running[j].Outcome
-			owner, err := first(t.Workflows().Load(o.Attempt.Task.Workflow()))
-			if err != nil {
+		for i := range pilots {
+			if err := p.runningAt(t, &pilots[i], from); err != nil || p.full() {
 				return err
 			}
-			e := taskqueue.AuditEntry{
-				Kind: "runs", Subject: o.Attempt.String(), Site: p.Site, Node: p.Node(), Pilot: p.ID, Job: p.BatchJob, Process: o.Process, Started: o.Started, Ended: t.Wall,
-			}
-			if owner != nil {
-				e.Person = owner.Owner
-			}
-			if f.Wants(&e) {
-				e.Ended = time.Time{}
-				out.Entries = append(out.Entries, auditEntry(t.Wall, &e))
-			}
+			from = auditPlace{pilot: pilots[i].ID}
+		}
+		if len(pilots) < loadedAtOnce {
+			return nil
+		}
+	}
+}
+
+func (p *auditPage) runningAt(t *taskqueue.Turn, at *taskqueue.PilotRecord, from auditPlace) error {
+	f := &p.filter
+	if !present(at) || f.Site != "" && at.Site != f.Site || f.Node != "" && at.Node() != f.Node || f.Pilot != "" && at.ID != f.Pilot {
+		return nil
+	}
+	running, err := t.Attempts().RunningAt(at.ID)
+	if err != nil {
+		return fmt.Errorf("load what runs at %s: %w", at.ID, err)
+	}
+	for j := min(from.skip, len(running)); j < len(running); j++ {
+		o := &running[j].Outcome
+		owner, err := first(t.Workflows().Load(o.Attempt.Task.Workflow()))
+		if err != nil {
+			return err
+		}
+		e := taskqueue.AuditEntry{
+			Kind: "runs", Subject: o.Attempt.String(), Site: at.Site, Node: at.Node(), Pilot: at.ID, Job: at.BatchJob, Process: o.Process, Started: o.Started, Ended: t.Wall,
+		}
+		if owner != nil {
+			e.Person = owner.Owner
+		}
+		if !f.Wants(&e) {
+			continue
+		}
+		e.Ended = time.Time{}
+		if !p.add(t.Wall, &e, auditPlace{pilot: from.pilot, skip: j}) {
+			return nil
 		}
 	}
 	return nil

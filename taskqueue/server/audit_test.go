@@ -45,7 +45,7 @@ func (q *queue) note(from int) {
 func (q *queue) wantNoted(n int) {
 	q.t.Helper()
 	admin, told := q.admin(), 0
-	for request := (&pb.ListAuditRequest{Kinds: []string{taskqueue.AuditFiles}, PageSize: 900}); ; {
+	for request := (&pb.ListAuditRequest{Kinds: []string{taskqueue.AuditFiles}, PageSize: 870}); ; {
 		reply, err := admin.ListAudit(q.ctx, request)
 		if err != nil {
 			q.t.Fatal(err)

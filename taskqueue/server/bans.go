@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -106,15 +108,19 @@ func (h *siteHandlers) Unban(ctx context.Context, in *pb.UnbanRequest) (*pb.Unba
 	return &pb.UnbanResponse{}, h.server.access.reloadAccess(ctx)
 }
 
-// ListBans lists the bans in force; those of pilots are told by their reasons.
-func (h *siteHandlers) ListBans(ctx context.Context, _ *pb.ListBansRequest) (*pb.ListBansResponse, error) {
+// ListBans lists the bans in force, by what they are on; those of pilots are told by their
+// reasons.
+func (h *siteHandlers) ListBans(ctx context.Context, in *pb.ListBansRequest) (*pb.ListBansResponse, error) {
 	bans, err := seen(ctx, h.server.turns, h.server.turns.rules.Bans)
-	out := &pb.ListBansResponse{}
-	for _, b := range bans {
-		out.Bans = append(out.Bans, &pb.Ban{
-			Kind: string(b.Kind), Name: b.Name, Site: string(b.Site), Why: b.Why, By: b.By, At: taskpb.Time(b.At),
-		})
+	if err != nil {
+		return nil, err
 	}
+	out := &pb.ListBansResponse{}
+	key := func(b *taskqueue.Ban) string { return string(b.Kind) + "\x00" + b.Name + "\x00" + string(b.Site) }
+	slices.SortFunc(bans, func(x, y taskqueue.Ban) int { return strings.Compare(key(&x), key(&y)) })
+	out.Bans, out.NextPageToken, err = pageOf("bans", in, bans, key, func(b *taskqueue.Ban) (*pb.Ban, error) {
+		return &pb.Ban{Kind: string(b.Kind), Name: b.Name, Site: string(b.Site), Why: b.Why, By: b.By, At: taskpb.Time(b.At)}, nil
+	})
 	return out, err
 }
 

@@ -58,31 +58,32 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 	}
 	out := &pb.ListFilesResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		after, open := task.LFN(after), map[task.WorkflowID]bool{}
+		after, open, room := task.LFN(after), map[task.WorkflowID]bool{}, pageRoom{entries: size}
 		caching, err := sitesWithPilots(t)
 		if err != nil {
 			return err
 		}
 		for {
-			found, err := t.Files().List(in.GetPrefix(), after, size+1)
+			found, err := t.Files().List(in.GetPrefix(), after, loadedAtOnce)
 			if err != nil {
 				return fmt.Errorf("list files: %w", err)
 			}
 			for i := range found {
-				if len(out.Files) == size {
-					out.NextPageToken = pageToken("files", string(after))
-					return nil
-				}
-				after = found[i].LFN
-				id := after.Workflow()
+				id := found[i].LFN.Workflow()
 				if _, known := open[id]; !known {
-					open[id] = callerOf(ctx).seesFile(t, after) == nil
+					open[id] = callerOf(ctx).seesFile(t, found[i].LFN) == nil
 				}
 				if open[id] {
-					out.Files = append(out.Files, caching.file(found[i].File))
+					file := caching.file(found[i].File)
+					if !room.takes(file) {
+						out.NextPageToken = pageToken("files", string(after))
+						return nil
+					}
+					out.Files = append(out.Files, file)
 				}
+				after = found[i].LFN
 			}
-			if len(found) <= size {
+			if len(found) < loadedAtOnce {
 				return nil
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/identity"
@@ -127,18 +128,19 @@ func (h *siteHandlers) shutOut(ctx context.Context) error {
 	return nil
 }
 
-// ListAccess lists all tokens, or those of the operator's site, never their secrets.
-func (h *siteHandlers) ListAccess(ctx context.Context, _ *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
+// ListAccess lists all tokens, or those of the operator's site, by time of creation, never
+// their secrets.
+func (h *siteHandlers) ListAccess(ctx context.Context, in *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
+	grants := slices.DeleteFunc(h.server.access.grantList(), func(g identity.Grant) bool { return callerOf(ctx).of(string(g.Site)) != nil })
+	key := func(g *identity.Grant) string { return fmt.Sprintf("%020d %s", g.Created.UnixNano(), g.ID) }
 	out := &pb.ListAccessResponse{}
-	for _, g := range h.server.access.grantList() {
-		if callerOf(ctx).of(string(g.Site)) != nil {
-			continue
-		}
-		out.Accesses = append(out.Accesses, &pb.Access{
+	var err error
+	out.Accesses, out.NextPageToken, err = pageOf("accesses", in, grants, key, func(g *identity.Grant) (*pb.Access, error) {
+		return &pb.Access{
 			Id: g.ID, Role: string(g.Role), Site: string(g.Site), Label: g.Label,
 			Created: taskpb.Time(g.Created), Expires: taskpb.Time(g.Expires), Revoked: g.Revoked,
-			Person: holder(&g).Name, Groups: g.Groups,
-		})
-	}
-	return out, nil
+			Person: holder(g).Name, Groups: g.Groups,
+		}, nil
+	})
+	return out, err
 }

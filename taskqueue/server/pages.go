@@ -2,8 +2,11 @@ package server
 
 import (
 	"encoding/base64"
+	"sort"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // Sizes of pages: a client that asks for nothing gets the first, one that
@@ -11,7 +14,57 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
+	// answerBytes ends a page whose entries are large: every gRPC client reads 4 MiB.
+	answerBytes = 3 << 20
+	// loadedAtOnce is how many tasks with descriptions or files are loaded for a page at a
+	// time: one may have megabytes.
+	loadedAtOnce = 32
 )
+
+// pageRoom is what still goes on a page: so many entries (0 is any number), and
+// answerBytes.
+type pageRoom struct{ entries, filled, bytes int }
+
+// takes puts an entry on the page if there is room; there always is for the first.
+func (r *pageRoom) takes(entry proto.Message) bool {
+	size := proto.Size(entry)
+	if r.filled > 0 && (r.filled == r.entries || r.bytes+size > answerBytes) {
+		return false
+	}
+	r.filled, r.bytes = r.filled+1, r.bytes+size
+	return true
+}
+
+// pageOf returns the page that a request asks for of a list that is at hand, sorted by its
+// keys, which differ. A page of no given size ends with its bytes.
+func pageOf[T any, P proto.Message](kind string, in interface {
+	GetPageSize() int32
+	GetPageToken() string
+}, list []T, key func(*T) string, entry func(*T) (P, error)) (page []P, next string, err error) {
+	size, err := pageSize(in.GetPageSize())
+	if err != nil {
+		return nil, "", err
+	}
+	if in.GetPageSize() == 0 {
+		size = 0
+	}
+	after, err := afterToken(kind, in.GetPageToken())
+	if err != nil {
+		return nil, "", err
+	}
+	first := sort.Search(len(list), func(i int) bool { return key(&list[i]) > after })
+	for room, i := (pageRoom{entries: size}), first; i < len(list); i++ {
+		made, err := entry(&list[i])
+		if err != nil {
+			return nil, "", err
+		}
+		if !room.takes(made) {
+			return page, pageToken(kind, after), nil
+		}
+		page, after = append(page, made), key(&list[i])
+	}
+	return page, "", nil
+}
 
 func pageSize(asked int32) (int, error) {
 	switch {

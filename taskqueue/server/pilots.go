@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -309,19 +310,33 @@ func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest
 				return err
 			}
 		}
-		found, err := t.Pilots().OfSite(task.Site(in.GetSite()), states...)
+		ids, err := t.Pilots().IDsOfSite(task.Site(in.GetSite()), states...)
 		if err != nil {
 			return fmt.Errorf("list pilots: %w", err)
 		}
-		for len(found) > 0 && string(found[0].ID) <= after {
-			found = found[1:]
+		at, shown := slices.BinarySearch(ids, task.PilotID(after))
+		if shown {
+			at++
 		}
-		if len(found) > size {
-			found = found[:size]
-			out.NextPageToken = pageToken("pilots", string(found[size-1].ID))
+		room := pageRoom{entries: size}
+		for part := range slices.Chunk(ids[at:min(len(ids), at+size+1)], loadedAtOnce) {
+			found, err := t.Pilots().Load(part...)
+			if err != nil {
+				return fmt.Errorf("load pilots: %w", err)
+			}
+			list, err := describePilots(t, callerOf(ctx), found)
+			if err != nil {
+				return err
+			}
+			for _, p := range list {
+				if !room.takes(p) {
+					out.NextPageToken = pageToken("pilots", after)
+					return nil
+				}
+				out.Pilots, after = append(out.Pilots, p), p.GetContact().GetPilot()
+			}
 		}
-		out.Pilots, err = describePilots(t, callerOf(ctx), found)
-		return err
+		return nil
 	})
 }
 

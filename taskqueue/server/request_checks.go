@@ -23,6 +23,7 @@ const (
 	maxFeatures  = 512
 	maxSlots     = 100_000
 	maxGroups    = 64
+	maxReach     = 1000
 )
 
 // checkText refuses what would spoil a table or a terminal.
@@ -239,6 +240,9 @@ func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
 		if err := checkStorageURL("storage element", site.SE); err != nil {
 			return site, err
 		}
+	}
+	if n := len(in.GetReach()); n > maxReach {
+		return site, invalid("%d sites in reach: at most %d are allowed; none means all", n, maxReach)
 	}
 	for _, name := range in.GetReach() {
 		reached, err := task.ParseSite(name)

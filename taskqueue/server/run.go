@@ -22,9 +22,8 @@ import (
 
 // Limits of the gRPC server; gRPC's own defaults fit none of them.
 const (
-	// maxMessage to the queue holds a large part of a submission, or the dry run of
-	// some 300,000 tasks. Who may send one is decided before it is read.
-	maxMessage = 64 << 20
+	// Who may send so much is decided before it is read.
+	maxMessage = dial.MaxToQueue
 	// callWindow is how much of a call waits until it is read, beside the message that
 	// is; connectionWindow is what is under way, which at 50 ms bounds a site to 80 MB/s.
 	callWindow       = 256 << 10

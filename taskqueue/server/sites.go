@@ -146,7 +146,7 @@ func (h *siteHandlers) RemoveSite(ctx context.Context, in *pb.RemoveSiteRequest)
 }
 
 // ListSites lists all sites by name.
-func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*pb.ListSitesResponse, error) {
+func (h *siteHandlers) ListSites(ctx context.Context, in *pb.ListSitesRequest) (*pb.ListSitesResponse, error) {
 	h.server.storeRequests(ctx)
 	out := &pb.ListSitesResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
@@ -154,16 +154,14 @@ func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*
 		if err != nil {
 			return fmt.Errorf("load sites: %w", err)
 		}
-		for i := range sites {
-			site := h.server.siteOf(&sites[i], callerOf(ctx), t.Clock)
-			waiting, _, err := h.server.waiting(t, sites[i].Name)
-			if err != nil {
-				return err
-			}
+		name := func(s *taskqueue.SiteRecord) string { return string(s.Name) }
+		out.Sites, out.NextPageToken, err = pageOf("sites", in, sites, name, func(s *taskqueue.SiteRecord) (*pb.Site, error) {
+			site := h.server.siteOf(s, callerOf(ctx), t.Clock)
+			waiting, _, err := h.server.waiting(t, s.Name)
 			site.Waiting = int32(waiting)
-			out.Sites = append(out.Sites, site)
-		}
-		return nil
+			return site, err
+		})
+		return err
 	})
 }
 
@@ -256,7 +254,7 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 		p := &demand.Pilots[i]
 		told := &pb.DemandPilot{Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p) && !demand.Silent, Done: p.Sums.Done}
 		if p.State == taskqueue.PilotDead { // one that left has ended in order, be it without a task
-			told.Error = p.Reason
+			told.Error = task.Brief(p.Reason)
 		}
 		out.Pilots = append(out.Pilots, told)
 	}

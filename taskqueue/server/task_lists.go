@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -31,12 +32,14 @@ func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRe
 		if err != nil {
 			return fmt.Errorf("list workflows: %w", err)
 		}
-		if len(found) > size {
-			found = found[:size]
-			out.NextPageToken = pageToken("workflows", string(found[size-1].ID))
-		}
-		for _, w := range found {
-			out.Workflows = append(out.Workflows, workflowOf(w))
+		room := pageRoom{entries: size}
+		for i, w := range found {
+			listed := workflowOf(w)
+			if !room.takes(listed) {
+				out.NextPageToken = pageToken("workflows", string(found[i-1].ID))
+				return nil
+			}
+			out.Workflows = append(out.Workflows, listed)
 		}
 		return nil
 	})
@@ -85,19 +88,34 @@ func (h *taskHandlers) ListTasks(ctx context.Context, in *pb.ListTasksRequest) (
 		if err != nil {
 			return fmt.Errorf("list tasks of %s: %w", w.ID, err)
 		}
-		if len(found) > size {
-			found = found[:size]
-			out.NextPageToken = pageToken("tasks", strconv.FormatUint(found[size-1].Seq, 10))
-		}
-		if in.GetFull() {
-			out.Tasks, err = fullTasks(t, found)
-			return err
-		}
-		for i := range found {
-			out.Tasks = append(out.Tasks, taskInfo(&found[i], nil, nil))
+		room := pageRoom{entries: size}
+		for part := range slices.Chunk(found, loadedAtOnce) {
+			infos, err := listedTasks(t, part, in.GetFull())
+			if err != nil {
+				return err
+			}
+			for i, info := range infos {
+				if !room.takes(info) {
+					out.NextPageToken = pageToken("tasks", strconv.FormatUint(after, 10))
+					return nil
+				}
+				out.Tasks, after = append(out.Tasks, info), part[i].Seq
+			}
 		}
 		return nil
 	})
+}
+
+// listedTasks describes tasks, and if they are to be full adds descriptions and attempts.
+func listedTasks(t *taskqueue.Turn, states []taskqueue.TaskState, full bool) ([]*pb.TaskInfo, error) {
+	if full {
+		return fullTasks(t, states)
+	}
+	infos := make([]*pb.TaskInfo, len(states))
+	for i := range states {
+		infos[i] = taskInfo(&states[i], nil, nil)
+	}
+	return infos, nil
 }
 
 // fullTasks adds descriptions and attempts to states.
@@ -141,17 +159,23 @@ func (h *taskHandlers) ListWorkflowOutputs(ctx context.Context, in *pb.ListWorkf
 		if err != nil {
 			return err
 		}
-		names := w.Outputs[min(from, uint64(len(w.Outputs))):]
-		if len(names) > size {
-			names = names[:size]
-			out.NextPageToken = pageToken("outputs", strconv.FormatUint(from+uint64(size), 10))
-		}
-		records, err := t.Files().Load(names...)
-		if err != nil {
-			return fmt.Errorf("load outputs of %s: %w", w.ID, err)
-		}
-		for i := range records {
-			out.Files = append(out.Files, taskpb.File(records[i].File))
+		room := pageRoom{entries: size}
+		for names := w.Outputs[min(from, uint64(len(w.Outputs))):]; len(names) > 0; {
+			part := names[:min(len(names), loadedAtOnce)]
+			names = names[len(part):]
+			records, err := t.Files().Load(part...)
+			if err != nil {
+				return fmt.Errorf("load outputs of %s: %w", w.ID, err)
+			}
+			for i := range records {
+				file := taskpb.File(records[i].File)
+				if !room.takes(file) {
+					out.NextPageToken = pageToken("outputs", strconv.FormatUint(from+uint64(slices.Index(part, records[i].LFN)), 10))
+					return nil
+				}
+				out.Files = append(out.Files, file)
+			}
+			from += uint64(len(part))
 		}
 		return nil
 	})

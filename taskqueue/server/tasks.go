@@ -201,10 +201,14 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 	out := &pb.ExplainTaskResponse{
 		Task: taskInfo(&e.State, &e.Task, e.Attempts), Ahead: int32(e.Ahead), Backoff: durationpb.New(e.BackoffUntil),
 	}
-	for _, m := range e.Missing {
+	room := pageRoom{}
+	for _, m := range e.Missing { // of many with long names the first: their number is with the task
 		missing := &pb.MissingInput{Lfn: string(m.LFN), Producer: string(m.Producer), ProducerState: taskpb.State(m.State), Why: m.Why}
 		for _, site := range m.Where {
 			missing.Announced = append(missing.Announced, string(site))
+		}
+		if !room.takes(missing) {
+			break
 		}
 		out.Missing = append(out.Missing, missing)
 	}

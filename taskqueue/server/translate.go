@@ -95,9 +95,14 @@ func taskInfo(s *taskqueue.TaskState, described *task.Task, attempts []taskqueue
 	if described != nil {
 		info.Task = taskpb.Task(*described)
 	}
-	for i := range attempts {
-		info.Attempts = append(info.Attempts, attemptOf(&attempts[i]))
+	room := pageRoom{}
+	for i := range slices.Backward(attempts) { // of many with long outcomes the newest, and the winner
+		told := attemptOf(&attempts[i])
+		if fits := room.takes(told); fits || attempts[i].Outcome.Attempt == s.Winner {
+			info.Attempts = append(info.Attempts, told)
+		}
 	}
+	slices.Reverse(info.Attempts)
 	return info
 }
 

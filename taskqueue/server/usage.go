@@ -1,9 +1,10 @@
 package server
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -23,10 +24,18 @@ func (h *taskHandlers) GetUsage(ctx context.Context, in *pb.GetUsageRequest) (*p
 			return nil, invalid("since %q: write a day as 2026-11-24", in.GetSince())
 		}
 	}
+	after, err := afterToken("usage", in.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	from := taskqueue.UsageKey{}
+	if parts := strings.Split(after, "\x00"); in.GetBy() == pb.GetUsageRequest_BY_UNSPECIFIED && len(parts) == 3 {
+		from = taskqueue.UsageKey{Day: parts[0], Owner: parts[1], Site: task.Site(parts[2])}
+	}
 	person := callerOf(ctx).person
 	sums := make(map[taskqueue.UsageKey]*taskqueue.Usage)
-	err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		for after := (taskqueue.UsageKey{}); ; {
+	err = h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+		for after := from; ; {
 			page, err := t.Usage().Since(in.GetSince(), after, usagePage)
 			for i := range page {
 				after = page[i].UsageKey
@@ -34,7 +43,7 @@ func (h *taskHandlers) GetUsage(ctx context.Context, in *pb.GetUsageRequest) (*p
 					addUsage(sums, in.GetBy(), &page[i])
 				}
 			}
-			if err != nil || len(page) < usagePage {
+			if err != nil || len(page) < usagePage || in.GetBy() == pb.GetUsageRequest_BY_UNSPECIFIED && len(sums) > maxPage {
 				return err
 			}
 		}
@@ -42,19 +51,25 @@ func (h *taskHandlers) GetUsage(ctx context.Context, in *pb.GetUsageRequest) (*p
 	if err != nil {
 		return nil, err
 	}
+	rows := slices.SortedFunc(maps.Values(sums), func(a, b *taskqueue.Usage) int { return strings.Compare(usageText(a), usageText(b)) })
 	out := &pb.GetUsageResponse{}
-	for _, u := range sums {
-		out.Usage = append(out.Usage, &pb.Usage{
-			Owner: u.Owner, Site: string(u.Site), Day: u.Day, Tasks: u.Tasks, Failures: u.Failures,
-			Cpu: durationpb.New(u.CPU), Wall: durationpb.New(u.Wall), Wasted: durationpb.New(u.Wasted),
-			BytesLocal: u.Bytes[task.SourceLocal], BytesPeer: u.Bytes[task.SourcePeer],
-			BytesStorage: u.Bytes[task.SourceSE], BytesRemote: u.Bytes[task.SourceRemote],
-		})
+	key := func(u **taskqueue.Usage) string { return usageText(*u) }
+	out.Usage, out.NextPageToken, err = pageOf("usage", in, rows, key, func(u **taskqueue.Usage) (*pb.Usage, error) { return usageOf(*u), nil })
+	return out, err
+}
+
+// usageText is a key in the order in which accounts are listed.
+func usageText(u *taskqueue.Usage) string {
+	return u.Day + "\x00" + u.Owner + "\x00" + string(u.Site)
+}
+
+func usageOf(u *taskqueue.Usage) *pb.Usage {
+	return &pb.Usage{
+		Owner: u.Owner, Site: string(u.Site), Day: u.Day, Tasks: u.Tasks, Failures: u.Failures,
+		Cpu: durationpb.New(u.CPU), Wall: durationpb.New(u.Wall), Wasted: durationpb.New(u.Wasted),
+		BytesLocal: u.Bytes[task.SourceLocal], BytesPeer: u.Bytes[task.SourcePeer],
+		BytesStorage: u.Bytes[task.SourceSE], BytesRemote: u.Bytes[task.SourceRemote],
 	}
-	slices.SortFunc(out.Usage, func(a, b *pb.Usage) int {
-		return cmp.Or(cmp.Compare(a.GetDay(), b.GetDay()), cmp.Compare(a.GetOwner(), b.GetOwner()), cmp.Compare(a.GetSite(), b.GetSite()))
-	})
-	return out, nil
 }
 
 // addUsage adds a row to the sum that it belongs to.

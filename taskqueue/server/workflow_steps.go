@@ -19,6 +19,10 @@ import (
 const (
 	// mostSummed bounds the tasks of a workflow that are summed up.
 	mostSummed = 100_000
+	// mostSteps bounds the steps that are told from each other, mostMakers those that
+	// one is said to come after.
+	mostSteps, mostMakers = 1000, 50
+	otherSteps            = "other steps"
 	// stepSample is how many tasks of a step are looked at for what it reads, and how
 	// many ended ones for how long they ran.
 	stepSample = 24
@@ -75,6 +79,10 @@ func sumSteps(t *taskqueue.Turn, id task.WorkflowID) (*pb.GetWorkflowStepsRespon
 			s := &states[i]
 			name := taskqueue.StepOf(s.ID)
 			step := steps[name]
+			if step == nil && len(steps) >= mostSteps {
+				name = otherSteps
+				step = steps[name]
+			}
 			if step == nil {
 				step = &stepTally{}
 				step.Name = name
@@ -176,7 +184,7 @@ func (s *stepTally) look(t *taskqueue.Turn) error {
 	}
 	for i := range files {
 		maker := taskqueue.StepOf(files[i].ProducerTask)
-		if maker != "" && maker != s.GetName() && !slices.Contains(s.GetAfter(), maker) {
+		if maker != "" && maker != s.GetName() && len(s.GetAfter()) < mostMakers && !slices.Contains(s.GetAfter(), maker) {
 			s.After = append(s.After, maker)
 		}
 	}

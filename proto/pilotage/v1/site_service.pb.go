@@ -1038,7 +1038,10 @@ func (x *AddSiteResponse) GetCreated() bool {
 }
 
 type ListSitesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 is as many as one answer holds.
+	PageSize      int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1073,9 +1076,24 @@ func (*ListSitesRequest) Descriptor() ([]byte, []int) {
 	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{8}
 }
 
+func (x *ListSitesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSitesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListSitesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sites         []*Site                `protobuf:"bytes,1,rep,name=sites,proto3" json:"sites,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1115,6 +1133,13 @@ func (x *ListSitesResponse) GetSites() []*Site {
 		return x.Sites
 	}
 	return nil
+}
+
+func (x *ListSitesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type GetSiteRequest struct {
@@ -2655,7 +2680,10 @@ func (*UnbanResponse) Descriptor() ([]byte, []int) {
 }
 
 type ListBansRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 is as many as one answer holds.
+	PageSize      int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2690,9 +2718,24 @@ func (*ListBansRequest) Descriptor() ([]byte, []int) {
 	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
 }
 
+func (x *ListBansRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListBansRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListBansResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Bans          []*Ban                 `protobuf:"bytes,1,rep,name=bans,proto3" json:"bans,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2732,6 +2775,13 @@ func (x *ListBansResponse) GetBans() []*Ban {
 		return x.Bans
 	}
 	return nil
+}
+
+func (x *ListBansResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type Access struct {
@@ -2843,7 +2893,10 @@ func (x *Access) GetGroups() []string {
 }
 
 type ListAccessRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 is as many as one answer holds.
+	PageSize      int32  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2878,9 +2931,24 @@ func (*ListAccessRequest) Descriptor() ([]byte, []int) {
 	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{36}
 }
 
+func (x *ListAccessRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAccessRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListAccessResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Accesses      []*Access              `protobuf:"bytes,1,rep,name=accesses,proto3" json:"accesses,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2920,6 +2988,13 @@ func (x *ListAccessResponse) GetAccesses() []*Access {
 		return x.Accesses
 	}
 	return nil
+}
+
+func (x *ListAccessResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type WatchEventsRequest struct {
@@ -3160,12 +3235,11 @@ type ListAuditRequest struct {
 	Node   string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	Pilot  string                 `protobuf:"bytes,5,opt,name=pilot,proto3" json:"pilot,omitempty"`
 	// Attempts that ran at this time, those that still run included.
-	At     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
-	Since  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
-	Before *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
-	// A page ends with the first turn of the queue that fills it.
-	PageSize      int32  `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	Before        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	PageSize      int32                  `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string                 `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3692,10 +3766,14 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"updateMask\"R\n" +
 	"\x0fAddSiteResponse\x12%\n" +
 	"\x04site\x18\x01 \x01(\v2\x11.pilotage.v1.SiteR\x04site\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\x12\n" +
-	"\x10ListSitesRequest\"<\n" +
+	"\acreated\x18\x02 \x01(\bR\acreated\"N\n" +
+	"\x10ListSitesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"d\n" +
 	"\x11ListSitesResponse\x12'\n" +
-	"\x05sites\x18\x01 \x03(\v2\x11.pilotage.v1.SiteR\x05sites\"U\n" +
+	"\x05sites\x18\x01 \x03(\v2\x11.pilotage.v1.SiteR\x05sites\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"U\n" +
 	"\x0eGetSiteRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
 	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\"\xdc\x02\n" +
@@ -3812,10 +3890,14 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04more\x18\x03 \x01(\bR\x04more\"2\n" +
 	"\fUnbanRequest\x12\"\n" +
 	"\x03ban\x18\x01 \x01(\v2\x10.pilotage.v1.BanR\x03ban\"\x0f\n" +
-	"\rUnbanResponse\"\x11\n" +
-	"\x0fListBansRequest\"8\n" +
+	"\rUnbanResponse\"M\n" +
+	"\x0fListBansRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"`\n" +
 	"\x10ListBansResponse\x12$\n" +
-	"\x04bans\x18\x01 \x03(\v2\x10.pilotage.v1.BanR\x04bans\"\x8c\x02\n" +
+	"\x04bans\x18\x01 \x03(\v2\x10.pilotage.v1.BanR\x04bans\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8c\x02\n" +
 	"\x06Access\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
@@ -3825,10 +3907,14 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x18\n" +
 	"\arevoked\x18\a \x01(\bR\arevoked\x12\x16\n" +
 	"\x06person\x18\b \x01(\tR\x06person\x12\x16\n" +
-	"\x06groups\x18\t \x03(\tR\x06groups\"\x13\n" +
-	"\x11ListAccessRequest\"E\n" +
+	"\x06groups\x18\t \x03(\tR\x06groups\"O\n" +
+	"\x11ListAccessRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"m\n" +
 	"\x12ListAccessResponse\x12/\n" +
-	"\baccesses\x18\x01 \x03(\v2\x13.pilotage.v1.AccessR\baccesses\"V\n" +
+	"\baccesses\x18\x01 \x03(\v2\x13.pilotage.v1.AccessR\baccesses\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"V\n" +
 	"\x12WatchEventsRequest\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x12\n" +

@@ -1226,8 +1226,11 @@ func (x *RetryWorkflowResponse) GetRetried() int32 {
 type GetUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// First day, in UTC, as 2026-11-24; empty: from the start.
-	Since         string             `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
-	By            GetUsageRequest_By `protobuf:"varint,2,opt,name=by,proto3,enum=pilotage.v1.GetUsageRequest_By" json:"by,omitempty"`
+	Since string             `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	By    GetUsageRequest_By `protobuf:"varint,2,opt,name=by,proto3,enum=pilotage.v1.GetUsageRequest_By" json:"by,omitempty"`
+	// 0 is as many as one answer holds.
+	PageSize      int32  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1276,9 +1279,24 @@ func (x *GetUsageRequest) GetBy() GetUsageRequest_By {
 	return GetUsageRequest_BY_UNSPECIFIED
 }
 
+func (x *GetUsageRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *GetUsageRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type GetUsageResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Usage         []*Usage               `protobuf:"bytes,1,rep,name=usage,proto3" json:"usage,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1318,6 +1336,13 @@ func (x *GetUsageResponse) GetUsage() []*Usage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *GetUsageResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type Usage struct {
@@ -2991,18 +3016,22 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\vfailed_only\x18\x02 \x01(\bR\n" +
 	"failedOnly\"1\n" +
 	"\x15RetryWorkflowResponse\x12\x18\n" +
-	"\aretried\x18\x01 \x01(\x05R\aretried\"\x99\x01\n" +
+	"\aretried\x18\x01 \x01(\x05R\aretried\"\xd5\x01\n" +
 	"\x0fGetUsageRequest\x12\x14\n" +
 	"\x05since\x18\x01 \x01(\tR\x05since\x12/\n" +
-	"\x02by\x18\x02 \x01(\x0e2\x1f.pilotage.v1.GetUsageRequest.ByR\x02by\"?\n" +
+	"\x02by\x18\x02 \x01(\x0e2\x1f.pilotage.v1.GetUsageRequest.ByR\x02by\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"?\n" +
 	"\x02By\x12\x12\n" +
 	"\x0eBY_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bBY_OWNER\x10\x01\x12\v\n" +
 	"\aBY_SITE\x10\x02\x12\n" +
 	"\n" +
-	"\x06BY_DAY\x10\x03\"<\n" +
+	"\x06BY_DAY\x10\x03\"d\n" +
 	"\x10GetUsageResponse\x12(\n" +
-	"\x05usage\x18\x01 \x03(\v2\x12.pilotage.v1.UsageR\x05usage\"\x8c\x03\n" +
+	"\x05usage\x18\x01 \x03(\v2\x12.pilotage.v1.UsageR\x05usage\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8c\x03\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x10\n" +
