@@ -36,6 +36,10 @@ type Sync struct {
 	// Hold asks the queue to park the call for at most this long when it has
 	// nothing to say.
 	Hold time.Duration
+	// Number of the call among those of its pilot that tell more than its state does, all
+	// of which are numbered upwards; 0: of another call. What one has told that its pilot
+	// gave up is told again by the next one.
+	Number uint64
 }
 
 // Census lists pilots whose whole state the master has heard since the last Sync, and

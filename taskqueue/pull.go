@@ -36,6 +36,9 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (out Pulled,
 	defer q.close(&err)
 	site := q.site(p.Site)
 	pilot := q.office.claimant(site, p.Pilot)
+	if q.members.overtaken(pilot, p.Number) {
+		return Pulled{Site: *site, Pilot: *pilot}, nil
+	}
 	if pilot.State == PilotDead && site.InForce().Central() {
 		q.members.revive(site, pilot) // nobody but itself tells that it lives
 	}

@@ -419,6 +419,7 @@ type PilotRecord struct {
 	Drain      bool   // an operator wants it drained
 	Reason     string // why it left or is taken for dead
 	Stopped    string // why it takes no new work; "" while it does
+	Call       uint64 // number of its newest call that told more than its state
 	ReportSeq  uint64 // number of its newest own report of storage reads
 	// Unreachable: no other pilot can be reached from it, or none reaches it,
 	// by its own word; see Rules.Unreachable.

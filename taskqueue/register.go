@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -239,18 +238,6 @@ func (m *office) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why s
 func (m *office) callRoll(site *SiteRecord, number uint64) {
 	site.Roll, site.RollAt = max(1, number), m.Clock
 	m.sites.touch(site.Name)
-}
-
-// rollPause is how long the queue waits, at least, before it calls the roll again.
-const rollPause = 2 * time.Minute
-
-// compareCounts calls the roll where the master counts more pilots than the queue: a call
-// that was given up long ago may have been carried out since, and have told of a departure
-// that is over.
-func (m *office) compareCounts(site *SiteRecord) {
-	if site.Capacity.Pilots > site.Pilots && !site.InForce().Central() && m.Clock.Sub(site.RollAt) >= rollPause {
-		m.callRoll(site, site.Roll+1)
-	}
 }
 
 // sample returns a random choice of contacts.

@@ -22,6 +22,9 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (reply task.SyncReply, err error) {
 	if s.Term != site.Term || s.Pilot != "" && s.Pilot != site.Master {
 		end(&StaleTermError{Site: s.Site, Given: s.Term, Office: site.Term, Master: site.Master})
 	}
+	if q.members.overtaken(q.pilots.one(site.Master), s.Number) {
+		return reply, nil
+	}
 	reply.Acks = q.takeNews(site, &s)
 	q.ready.settle()
 	// The scans below must see what this turn has changed.
@@ -39,6 +42,19 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (reply task.SyncReply, err error) {
 	return reply, nil
 }
 
+// overtaken tells whether a later call of a pilot was carried out already: its pilot has
+// given this one up, and told all of it again that is still so.
+func (m *members) overtaken(pilot *PilotRecord, number uint64) bool {
+	if number == 0 || pilot == nil {
+		return false
+	}
+	if number > pilot.Call {
+		pilot.Call = number
+		m.pilots.touch(pilot.ID)
+	}
+	return number < pilot.Call
+}
+
 // takeNews books everything that a Sync reports.
 func (q *queue) takeNews(site *SiteRecord, s *task.Sync) []task.Ack {
 	q.members.heard(site)
@@ -52,7 +68,6 @@ func (q *queue) takeNews(site *SiteRecord, s *task.Sync) []task.Ack {
 	q.depart(site, s.Departed)
 	q.outcomes.takeGivenUp(site)
 	q.meet(site, s.Joined, s.InHand)
-	q.office.compareCounts(site)
 	q.members.takePauses(site, s.Pauses)
 	q.catalogue.lose(site.Name, s.Lost)
 	q.leasing.takeConfirmed(site.Name, s.Confirmed)

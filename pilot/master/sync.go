@@ -66,7 +66,7 @@ func (m *Master) call(content bool) {
 	o.call.lastWaiting = s.Capacity.Waiting
 	m.holding.site.handout.countLeases(&m.holding.outbox, &s)
 	if content {
-		o.call.due = time.Time{}
+		o.call.due, s.Number = time.Time{}, o.call.number
 		m.holding.outbox.callRoll(&m.holding.site.roster, &s)
 		o.call.flight = o.load(&s, m.now, m.holding.site.handout.waitsForMaker)
 	} else {

@@ -38,6 +38,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		228000176:  "pilots that had gone counted for as long as a wall clock was set back",
 		990003:     "a master did not learn that it had been in office in a term that the queue, put back to a backup, had forgotten",
 		970504:     "a pilot that stayed let go of outputs that another one had taken over, which then died",
+		1543571574: "a call that was given up long ago told of the start of an attempt whose outcome the queue, put back to a backup, had refused",
 		930355:     "a call that was given up long ago told of a departure that was over, and the queue took a pilot for dead for good",
 		1543571555: "a pilot started with the key of one whose registration was kept and not answered",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",

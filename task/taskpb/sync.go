@@ -22,7 +22,7 @@ func Sync(s task.Sync) *pb.SyncRequest {
 		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
 		StorageReads: StorageReads(s.Report.SEReads), Hold: durationpb.New(s.Hold), Pauses: each(s.Pauses, pause),
 		Nodes: each(s.Nodes, nodeMark), Judges: s.Judges,
-		Replicas: s.Report.Replicas.Files, ReplicaBytes: uint64(max(0, s.Report.Replicas.Bytes)),
+		Replicas: s.Report.Replicas.Files, ReplicaBytes: uint64(max(0, s.Report.Replicas.Bytes)), Number: s.Number,
 	}
 }
 
@@ -40,7 +40,7 @@ func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 			Seq: in.GetReportSeq(), SEReads: FromStorageReads(in.GetStorageReads()),
 			Replicas: task.ReplicaSum{Files: in.GetReplicas(), Bytes: task.Bytes(min(in.GetReplicaBytes(), math.MaxInt64))},
 		},
-		Hold: in.GetHold().AsDuration(), Pauses: each(in.GetPauses(), fromPause),
+		Hold: in.GetHold().AsDuration(), Number: in.GetNumber(), Pauses: each(in.GetPauses(), fromPause),
 		Census: task.Census{
 			Joined: each(in.GetJoined(), func(p string) task.PilotID { return task.PilotID(p) }), InHand: each(in.GetInHand(), FromAttemptID),
 		},

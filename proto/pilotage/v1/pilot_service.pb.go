@@ -1706,7 +1706,10 @@ type SyncRequest struct {
 	InHand []*AttemptId `protobuf:"bytes,23,rep,name=in_hand,json=inHand,proto3" json:"in_hand,omitempty"`
 	// Of outcomes that other pilots than the caller have made. Without one such an
 	// outcome does not count.
-	Seals         []*OutcomeSeal `protobuf:"bytes,24,rep,name=seals,proto3" json:"seals,omitempty"`
+	Seals []*OutcomeSeal `protobuf:"bytes,24,rep,name=seals,proto3" json:"seals,omitempty"`
+	// Of the calls of this pilot that tell more than its state does, upwards; 0: of
+	// another call. The queue ignores a call that comes after one with a higher number.
+	Number        uint64 `protobuf:"varint,25,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1907,6 +1910,13 @@ func (x *SyncRequest) GetSeals() []*OutcomeSeal {
 		return x.Seals
 	}
 	return nil
+}
+
+func (x *SyncRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 // NodeMark tells that a worker node is set back: its payloads fail, and
@@ -3930,7 +3940,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\vOutcomeSeal\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x18\n" +
 	"\adigests\x18\x02 \x03(\fR\adigests\x12\x1c\n" +
-	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xea\a\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"\x82\b\n" +
 	"\vSyncRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -3958,7 +3968,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\vlease_tasks\x18\x16 \x03(\rR\n" +
 	"leaseTasks\x12/\n" +
 	"\ain_hand\x18\x17 \x03(\v2\x16.pilotage.v1.AttemptIdR\x06inHand\x12.\n" +
-	"\x05seals\x18\x18 \x03(\v2\x18.pilotage.v1.OutcomeSealR\x05seals\"\x8f\x01\n" +
+	"\x05seals\x18\x18 \x03(\v2\x18.pilotage.v1.OutcomeSealR\x05seals\x12\x16\n" +
+	"\x06number\x18\x19 \x01(\x04R\x06number\"\x8f\x01\n" +
 	"\bNodeMark\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\rR\x06failed\x12\x16\n" +
