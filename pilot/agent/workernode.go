@@ -182,7 +182,7 @@ func (n *workerNode) confinement() (task.Walls, error) {
 
 func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, error) {
 	config := exec.Config{
-		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.config.Access.Site,
+		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.config.Access.Site, Cores: n.config.Resources.Cores,
 		Guests: n.config.Guests, Logger: log,
 		Logs: exec.Logs{All: func() []string { return logFolders(claimsFolder()) }},
 	}

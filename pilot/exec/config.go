@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -37,6 +38,7 @@ type Config struct {
 	WorkDir string // one sub-folder per attempt is made here
 	LogDir  string // stdout and stderr files are kept here
 	Site    task.Site
+	Cores   int // of the pilot, among which it shares the processes that it may have; default those of the node
 	Guests
 	// PayloadUser, if set, is the account of payloads of a pilot that root has
 	// started; nil: the pilot's own.
@@ -91,7 +93,7 @@ type Watch struct {
 	DiskEvery time.Duration // between measurements of the work folder and of open files; default 1 s
 	Excess    float64       // memory and disk allowed, as a multiple of the request; default 1.2
 	Processes int           // allowed for each core of the task; default 256: a build of a large program has some 20
-	Threads   int           // likewise; default 4,096: programs that do not ask what is theirs start some for each core of the node
+	Threads   int           // likewise; default 4,096, less where the node has less: programs that do not ask what is theirs start some for each core of the node
 }
 
 const (
@@ -153,8 +155,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Watch.Every, 250*time.Millisecond)
 	orDefault(&c.Watch.DiskEvery, time.Second)
 	orDefault(&c.Watch.Excess, 1.2)
-	orDefault(&c.Watch.Processes, 256)
-	orDefault(&c.Watch.Threads, 4096)
+	orDefault(&c.Cores, runtime.NumCPU())
 	orDefault(&c.Logger, slog.Default())
 	return c, nil
 }

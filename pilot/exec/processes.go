@@ -3,7 +3,6 @@ package exec
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 )
 
@@ -37,7 +36,7 @@ func (a *attempt) processLimit() int {
 	case a.runner.level >= Namespaces && os.Geteuid() != 0:
 		return watch.Threads*a.cores() + spawnerThreads
 	}
-	return a.runner.account + watch.Threads + watch.Processes*runtime.NumCPU()
+	return a.runner.account
 }
 
 func (a *attempt) cores() int { return max(1, a.spec.Task.Resources.Cores) }

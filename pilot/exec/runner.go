@@ -26,7 +26,7 @@ type walls struct {
 	abi     int      // of Landlock; 0: none
 	policy  policy
 	groups  cgroups
-	account int // processes and threads that the account of payloads has at the start
+	account int // processes and threads that the account of payloads may have
 }
 
 // Runner runs payloads. It is safe for use by many goroutines.
@@ -83,7 +83,7 @@ func New(cfg Config) (*Runner, error) {
 		cancel: map[string]context.CancelCauseFunc{}, held: map[string]string{},
 	}
 	r.policy = newPolicy(cfg)
-	r.account = threadsOf(r.cfg.payloadUID())
+	r.shareProcesses(roomForProcesses("/proc", r.cfg.payloadUID()), threadsOf(r.cfg.payloadUID()))
 	if cfg.Sandbox != Off {
 		r.groups = openCgroups("/proc/self", cfg.Logger)
 	}

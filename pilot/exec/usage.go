@@ -262,10 +262,13 @@ func mountUsed(root, place string) task.Bytes {
 // or says so. The places of mounts it always knows.
 const resolveCached = 0x20
 
-type mount struct{ device, place, kind string }
+type mount struct {
+	device, place, kind string
+	options             string // of its file system
+}
 
 // readMounts reads a list of the kernel: "id parent device root place options
-// [tags] - kind ...".
+// [tags] - kind source options".
 func readMounts(process string) (mounts []mount) {
 	text, err := os.ReadFile(process + "/mountinfo")
 	if err != nil {
@@ -274,9 +277,9 @@ func readMounts(process string) (mounts []mount) {
 	for line := range strings.Lines(string(text)) {
 		before, after, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(before)
-		kind, _, found := strings.Cut(after, " ")
-		if found && len(fields) > 4 {
-			mounts = append(mounts, mount{fields[2], unquoteMount.Replace(fields[4]), kind})
+		of := strings.Fields(after)
+		if len(of) > 1 && len(fields) > 4 {
+			mounts = append(mounts, mount{fields[2], unquoteMount.Replace(fields[4]), of[0], of[len(of)-1]})
 		}
 	}
 	return mounts
