@@ -21,9 +21,9 @@ const (
 	// dialTime bounds a connection attempt: on a LAN an answer takes
 	// milliseconds, and an election waits for this.
 	dialTime = 3 * time.Second
-	// Connections above the high mark are trimmed to the low one; those that
-	// the overlay needs are protected.
-	connectionsLow, connectionsHigh = 600, 900
+	// Connections above the high mark are trimmed to the low one; those that are in
+	// use are protected. A member of the routing table needs none until it is asked.
+	connectionsLow, connectionsHigh = 24, 32
 	// connectionsPerPeer allows for both ends dialling at once, several times.
 	connectionsPerPeer = 8
 	// streamsPerPeer: one per protocol and direction are used, and some by

@@ -105,6 +105,7 @@ func (ls *lanes) open(to task.PeerID) (*lane, error) {
 		return nil, ErrClosed
 	}
 	ls.byPeer[to] = l
+	ls.node.host.ConnManager().Protect(target.id, laneTag)
 	return l, nil
 }
 
@@ -197,6 +198,7 @@ func (l *lane) end(anyway bool) bool {
 		return false
 	}
 	delete(ls.byPeer, l.peer)
+	ls.node.host.ConnManager().Unprotect(l.target.id, laneTag)
 	if ls.closing && len(ls.byPeer) == 0 {
 		close(ls.empty)
 	}

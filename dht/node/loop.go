@@ -193,10 +193,11 @@ func (n *Node) dial(a dht.Dial) {
 	})
 }
 
-// disconnected hears from libp2p that a connection ended.
+// disconnected hears from libp2p that a connection ended. One that nobody relies on was
+// perhaps trimmed at the other end; where something is on its way its lane says so.
 func (n *Node) disconnected(_ network.Network, connection network.Conn) {
 	id := connection.RemotePeer()
-	if !connected(n.host, id) {
+	if n.protected.relied(id) && !connected(n.host, id) {
 		n.post(dht.Disconnected{Peer: task.PeerID(id.String())})
 	}
 }

@@ -48,10 +48,11 @@ type Node struct {
 	mutex   sync.Mutex // guards overlay; hooks run without it
 	overlay *dht.Overlay
 
-	// Touched by the loop only.
-	dialling  map[task.PeerID]bool
 	protected protection
-	hooks     Hooks // set once, before the first event
+
+	// Touched by the loop only.
+	dialling map[task.PeerID]bool
+	hooks    Hooks // set once, before the first event
 }
 
 // Listen opens the overlay's port. Connections are refused until Join, and
@@ -78,7 +79,8 @@ func Listen(config Config) (*Node, error) {
 		n.life.cancel()
 		return nil, err
 	}
-	n.protected = protection{manager: n.host.ConnManager(), workers: make(map[task.PeerID]bool)}
+	n.streams.manager = n.host.ConnManager()
+	n.protected = protection{manager: n.host.ConnManager(), workers: make(map[peer.ID]bool)}
 	if err := n.serve(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

@@ -25,6 +25,8 @@ const (
 	// refreshEvery is how often kad-dht looks every part of the key space up, some
 	// ten lookups: seldom, for connections bring it news of members all the time.
 	refreshEvery = 10 * time.Minute
+	// kbucketTag is under what kad-dht protects connections to the far half of its table.
+	kbucketTag = "kbucket"
 	// lookTime bounds a lookup; who hangs answers nothing.
 	lookTime = 2 * time.Second
 )
@@ -77,6 +79,7 @@ func (n *Node) tellRouting() {
 	added, removed := table.PeerAdded, table.PeerRemoved
 	table.PeerAdded = func(id peer.ID) {
 		added(id)
+		n.host.ConnManager().Unprotect(id, kbucketTag) // its next question makes a new connection
 		n.loop.Post(func() { n.step(dht.Routed{Member: n.memberOf(id)}) })
 	}
 	table.PeerRemoved = func(id peer.ID) {

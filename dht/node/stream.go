@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
@@ -94,8 +95,9 @@ type inboundStreams struct {
 	inFlight *semaphore.Weighted // bounds what was read and waits for the loop
 	forged   sync.Once           // that terms were forged was said
 
-	mutex sync.Mutex
-	open  map[streamKey]*inboundStream
+	manager connmgr.ConnManager
+	mutex   sync.Mutex
+	open    map[streamKey]*inboundStream
 }
 
 type streamKey struct {
@@ -113,6 +115,7 @@ func (s *inboundStreams) takeOver(key streamKey, next *inboundStream) (previous 
 	defer s.mutex.Unlock()
 	previous = s.open[key]
 	s.open[key] = next
+	s.manager.Protect(key.from, inboundTag+key.on.String())
 	return previous
 }
 
@@ -121,6 +124,7 @@ func (s *inboundStreams) release(key streamKey, mine *inboundStream) {
 	defer s.mutex.Unlock()
 	if s.open[key] == mine {
 		delete(s.open, key)
+		s.manager.Unprotect(key.from, inboundTag+key.on.String())
 	}
 	close(mine.done)
 }
