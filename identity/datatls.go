@@ -2,7 +2,6 @@ package identity
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -73,20 +72,12 @@ func (v *Verifier) verifyAtSite(state tls.ConnectionState, site task.Site, now t
 
 // VerifySite is Verify and refuses members of other sites with ErrOtherSite.
 func (v *Verifier) VerifySite(der []byte, site task.Site, now time.Time) (Member, error) {
-	certificate, err := parseMembership(der)
+	member, err := v.Verify(der, now)
+	if err == nil {
+		err = member.atSite(site)
+	}
 	if err != nil {
 		return Member{}, err
-	}
-	return v.verifyOfSite(certificate, site, now)
-}
-
-func (v *Verifier) verifyOfSite(certificate *x509.Certificate, site task.Site, now time.Time) (Member, error) {
-	member, err := v.verify(certificate, now)
-	if err != nil {
-		return Member{}, err
-	}
-	if member.Site != site {
-		return Member{}, fmt.Errorf("pilot %s belongs to site %s, this is %s: %w", member.Pilot, member.Site, site, ErrOtherSite)
 	}
 	return member, nil
 }

@@ -77,22 +77,23 @@ func digestParts(digests []task.OutcomeDigest) [][]byte {
 // VerifySeal returns the member of a site that has signed outcomes. Outcomes may arrive
 // after the membership of their pilot has ended; a denied pilot's are refused.
 func (v *Verifier) VerifySeal(seal *task.Seal, site task.Site, now time.Time) (Member, error) {
-	certificate, err := parseMembership(seal.Certificate)
+	shown, err := v.look(seal.Certificate, now)
 	if err != nil {
 		return Member{}, fmt.Errorf("the certificate of a seal: %w", err)
 	}
-	if now.After(certificate.NotAfter) {
-		now = certificate.NotAfter
+	if now.After(shown.member.NotAfter) {
+		now = shown.member.NotAfter
 	}
-	member, err := v.verifyOfSite(certificate, site, now)
-	if err != nil {
+	if err := v.judge(&shown, now); err != nil {
 		return Member{}, err
 	}
-	public, _ := certificate.PublicKey.(ed25519.PublicKey)
-	if !ed25519.Verify(public, statement(factOutcomes, digestParts(seal.Digests)...), seal.Signature) {
-		return Member{}, fmt.Errorf("outcomes in the name of pilot %s: %w", member.Pilot, ErrNotSigned)
+	if err := shown.member.atSite(site); err != nil {
+		return Member{}, err
 	}
-	return member, nil
+	if !ed25519.Verify(shown.public, statement(factOutcomes, digestParts(seal.Digests)...), seal.Signature) {
+		return Member{}, fmt.Errorf("outcomes in the name of pilot %s: %w", shown.member.Pilot, ErrNotSigned)
+	}
+	return shown.member, nil
 }
 
 // SignResignation signs that the master of a term gives it up.

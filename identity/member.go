@@ -62,6 +62,14 @@ func MemberOfConnection(state tls.ConnectionState) (Member, bool) {
 	return member, err == nil
 }
 
+// atSite refuses a member of another site.
+func (m Member) atSite(site task.Site) error {
+	if m.Site != site {
+		return fmt.Errorf("pilot %s belongs to site %s, this is %s: %w", m.Pilot, m.Site, site, ErrOtherSite)
+	}
+	return nil
+}
+
 func (m Member) uri() (*url.URL, error) {
 	if _, err := task.ParseSite(string(m.Site)); err != nil {
 		return nil, err

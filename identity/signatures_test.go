@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/sha256"
 	"errors"
 	"testing"
 	"time"
@@ -36,26 +37,52 @@ func TestKnownSignaturesDoNotOutliveTheCertificate(t *testing.T) {
 	}
 }
 
-// The memory is bounded, and the latest signatures stay.
+// The memory is bounded, and the latest certificates stay.
 func TestSignaturesAreForgottenByAge(t *testing.T) {
+	authority := newAuthority(t)
+	verifier := newVerifier(t, authority)
+	der := issue(t, authority, newKey(t), "siteA", noon.Add(time.Hour))
+	known := func() bool { return verifier.seen.Contains(sha256.Sum256(der)) }
+	verify := func() {
+		t.Helper()
+		if _, err := verifier.Verify(der, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(from, n int) {
+		for i := range n {
+			verifier.seen.Add([32]byte{byte(i), byte(i >> 8), byte(from), 1}, membership{})
+		}
+	}
+	verify()
+	fill(1, mostSeen-1)
+	verify() // and is the latest again
+	fill(2, mostSeen-1)
+	if !known() {
+		t.Error("forgotten while it is used")
+	}
+	fill(3, 1)
+	if known() || verifier.seen.Len() > mostSeen {
+		t.Errorf("remembered for ever, with %d others", verifier.seen.Len())
+	}
+}
+
+// What was found good is good while the authority's own certificate is, and no longer.
+func TestKnownSignaturesEndWithTheAuthority(t *testing.T) {
 	authority := newAuthority(t)
 	verifier := newVerifier(t, authority)
 	der := issue(t, authority, newKey(t), "siteA", noon.Add(time.Hour))
 	if _, err := verifier.Verify(der, noon); err != nil {
 		t.Fatal(err)
 	}
-	fill := func(from int) {
-		for i := range mostSignatures {
-			verifier.seen.put([32]byte{byte(i), byte(i >> 8), byte(from), 1}, span{})
-		}
+	sum := sha256.Sum256(der)
+	known, _ := verifier.seen.Get(sum)
+	if end := authority.NotAfter(); known.signedTo.After(end) || known.signedFrom.IsZero() {
+		t.Errorf("good until %s, the authority until %s", known.signedTo, end)
 	}
-	fill(1)
-	if !verifier.seen.good(der, noon) {
-		t.Error("forgotten after one generation")
-	}
-	fill(2)
-	fill(3)
-	if verifier.seen.good(der, noon) || len(verifier.seen.young)+len(verifier.seen.old) > 2*mostSignatures {
-		t.Error("remembered for ever")
+	known.member.Pilot, known.signedTo = "p-wrongone", noon.Add(-time.Second) // as if the authority had ended
+	verifier.seen.Add(sum, known)
+	if member, err := verifier.Verify(der, noon); err != nil || member.Pilot != "p-abcdefgh" {
+		t.Errorf("it was not looked at again: %v, %v", member, err)
 	}
 }

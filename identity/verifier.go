@@ -2,6 +2,8 @@ package identity
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -9,13 +11,19 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// mostSeen bounds the certificates that are remembered, of some 500 bytes each, the latest
+// ones: more than a site has members.
+const mostSeen = 16_384
+
 // Verifier decides who is a member: it holds the VO's authority and the deny
-// list. Safe for concurrent use.
+// list, and remembers whom it has found to be one. Safe for concurrent use.
 type Verifier struct {
-	seen *signatures
+	seen *lru.Cache[[sha256.Size]byte, membership] // found good
 
 	mutex       sync.RWMutex
 	roots       *x509.CertPool     // replaced as a whole
@@ -26,7 +34,11 @@ type Verifier struct {
 // NewVerifier reads the authority's certificate in PEM form, as it stands in
 // an access file. Several are accepted, for the time of a change of authority.
 func NewVerifier(caPEM []byte) (*Verifier, error) {
-	v := &Verifier{roots: x509.NewCertPool(), seen: newSignatures(), denied: make(map[task.PeerID]struct{})}
+	seen, err := lru.New[[sha256.Size]byte, membership](mostSeen)
+	if err != nil {
+		return nil, err // the size is a constant
+	}
+	v := &Verifier{roots: x509.NewCertPool(), seen: seen, denied: make(map[task.PeerID]struct{})}
 	if err := v.Trust(caPEM); err != nil {
 		return nil, err
 	}
@@ -105,76 +117,91 @@ func (v *Verifier) Denied() []task.PeerID {
 // ErrNotYetValid, ErrExpired or ErrDenied. That the other end has the private
 // key is for the caller's handshake to show.
 func (v *Verifier) Verify(der []byte, now time.Time) (Member, error) {
-	certificate, err := parseMembership(der)
+	shown, err := v.look(der, now)
 	if err != nil {
 		return Member{}, err
 	}
-	return v.verify(certificate, now)
+	if err := v.judge(&shown, now); err != nil {
+		return Member{}, err
+	}
+	return shown.member, nil
 }
 
-func parseMembership(der []byte) (*x509.Certificate, error) {
+// membership is a certificate that the authority has signed.
+type membership struct {
+	member     Member
+	public     ed25519.PublicKey
+	begin      time.Time // it ends with the member's NotAfter
+	signedFrom time.Time // the whole chain is valid from here
+	signedTo   time.Time // until here
+}
+
+// look reads a certificate and checks all but the dates and the deny list, which are for
+// judge: a certificate that was found good is remembered by the SHA-256 of its bytes, as
+// members meet often, and is judged anew each time. The signature is checked before the
+// dates, so that a refusal never repeats what a stranger wrote as if the VO had said it.
+func (v *Verifier) look(der []byte, now time.Time) (membership, error) {
 	if len(der) > MaxCertificate {
-		return nil, fmt.Errorf("membership certificate of %d bytes: at most %d are read: %w", len(der), MaxCertificate, ErrMalformed)
+		return membership{}, fmt.Errorf("membership certificate of %d bytes: at most %d are read: %w", len(der), MaxCertificate, ErrMalformed)
+	}
+	sum := sha256.Sum256(der)
+	if known, found := v.seen.Get(sum); found {
+		if at := known.moment(now); !at.Before(known.signedFrom) && !at.After(known.signedTo) {
+			return known, nil
+		}
 	}
 	certificate, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("membership certificate: %w: %w", ErrMalformed, err)
+		return membership{}, fmt.Errorf("membership certificate: %w: %w", ErrMalformed, err)
 	}
-	return certificate, nil
+	shown := membership{begin: certificate.NotBefore}
+	if shown.member, err = memberOf(certificate); err != nil {
+		return membership{}, fmt.Errorf("membership certificate: %w", err)
+	}
+	shown.public, _ = certificate.PublicKey.(ed25519.PublicKey)
+	if err := v.verifySignature(certificate, &shown, now); err != nil {
+		return membership{}, shown.refused(err)
+	}
+	v.seen.Add(sum, shown)
+	return shown, nil
 }
 
-func (v *Verifier) verify(certificate *x509.Certificate, now time.Time) (Member, error) {
-	member, err := memberOf(certificate)
-	if err != nil {
-		return Member{}, fmt.Errorf("membership certificate: %w", err)
-	}
-	if err := v.verifyChain(certificate, now); err != nil {
-		return Member{}, fmt.Errorf("membership certificate of pilot %s at %s: %w", member.Pilot, member.Site, err)
-	}
-	if v.IsDenied(member.Peer) {
-		return Member{}, fmt.Errorf("pilot %s at %s (peer %s): %w: its membership was revoked", member.Pilot, member.Site, member.Peer, ErrDenied)
-	}
-	return member, nil
-}
-
-// verifyChain checks the signature before the dates, so that a refusal never
-// repeats what a stranger wrote as if the VO had said it.
-func (v *Verifier) verifyChain(certificate *x509.Certificate, now time.Time) error {
-	if certificate.IsCA || certificate.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
-		return fmt.Errorf("its key use is not that of a member: %w", ErrWrongUse)
-	}
-	begin, end := certificate.NotBefore, certificate.NotAfter
-	moment := now // moved into the certificate's own validity for the signature
-	if moment.Before(begin) {
-		moment = begin
-	}
-	if moment.After(end) {
-		moment = end
-	}
-	err := v.verifySignature(certificate, moment)
-	var invalid x509.CertificateInvalidError
+// moment is now, moved into the certificate's own validity: when its signature has to be
+// good.
+func (m *membership) moment(now time.Time) time.Time {
 	switch {
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && moment.After(invalid.Cert.NotAfter):
-		return &ExpiredError{Subject: "the VO's authority", Expired: invalid.Cert.NotAfter, Advice: "ask the VO for a new access file"}
-	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
-		return fmt.Errorf("%w: %w", ErrWrongUse, err)
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrForeignAuthority, err)
-	case now.After(end):
-		return &ExpiredError{Subject: "the membership", Expired: end, Advice: "start a new pilot, or check this host's clock"}
-	case now.Add(ClockSkew).Before(begin):
-		return fmt.Errorf("%w before %s: check this host's clock", ErrNotYetValid, begin.UTC().Format(time.RFC3339))
+	case now.After(m.member.NotAfter):
+		return m.member.NotAfter
+	case now.Before(m.begin):
+		return m.begin
+	}
+	return now
+}
+
+func (m *membership) refused(err error) error {
+	return fmt.Errorf("membership certificate of pilot %s at %s: %w", m.member.Pilot, m.member.Site, err)
+}
+
+// judge refuses a certificate whose time it is not, and one of a peer that was revoked.
+func (v *Verifier) judge(m *membership, now time.Time) error {
+	switch {
+	case now.After(m.member.NotAfter):
+		return m.refused(&ExpiredError{Subject: "the membership", Expired: m.member.NotAfter, Advice: "start a new pilot, or check this host's clock"})
+	case now.Add(ClockSkew).Before(m.begin):
+		return m.refused(fmt.Errorf("%w before %s: check this host's clock", ErrNotYetValid, m.begin.UTC().Format(time.RFC3339)))
+	case v.IsDenied(m.member.Peer):
+		return fmt.Errorf("pilot %s at %s (peer %s): %w: its membership was revoked", m.member.Pilot, m.member.Site, m.member.Peer, ErrDenied)
 	}
 	return nil
 }
 
-// verifySignature checks that the authority, itself valid at a moment, has
-// signed a certificate that is valid then, for a client. What was found good
-// is not computed again: members meet often.
-func (v *Verifier) verifySignature(certificate *x509.Certificate, moment time.Time) error {
-	if v.seen.good(certificate.Raw, moment) {
-		return nil
+// verifySignature checks that the authority, itself valid when the certificate is, has
+// signed it for a client, and notes when all of the chain is valid.
+func (v *Verifier) verifySignature(certificate *x509.Certificate, m *membership, now time.Time) error {
+	if certificate.IsCA || certificate.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
+		return fmt.Errorf("its key use is not that of a member: %w", ErrWrongUse)
 	}
+	moment := m.moment(now)
 	v.mutex.RLock()
 	roots := v.roots
 	v.mutex.RUnlock()
@@ -183,8 +210,23 @@ func (v *Verifier) verifySignature(certificate *x509.Certificate, moment time.Ti
 		CurrentTime: moment,
 		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	if err == nil {
-		v.seen.add(certificate.Raw, chains[0])
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && moment.After(invalid.Cert.NotAfter):
+		return &ExpiredError{Subject: "the VO's authority", Expired: invalid.Cert.NotAfter, Advice: "ask the VO for a new access file"}
+	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
+		return fmt.Errorf("%w: %w", ErrWrongUse, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrForeignAuthority, err)
 	}
-	return err
+	m.signedFrom, m.signedTo = certificate.NotBefore, certificate.NotAfter
+	for _, above := range chains[0][1:] {
+		if above.NotBefore.After(m.signedFrom) {
+			m.signedFrom = above.NotBefore
+		}
+		if above.NotAfter.Before(m.signedTo) {
+			m.signedTo = above.NotAfter
+		}
+	}
+	return nil
 }
