@@ -129,3 +129,27 @@ func TestGarbageIsDeleted(t *testing.T) {
 		t.Errorf("deleted %v", deleter.done)
 	}
 }
+
+// Workflows that are deleted leave copies by the thousand: they all go in one round.
+func TestMuchGarbageIsDeletedInOneRound(t *testing.T) {
+	deleter := &deletions{}
+	q := start(t, func(c *serverConfig) { c.Deleter, c.Timing.Garbage = deleter, patience/10 })
+	q.addSite("here")
+	const copies = 2_345 // at most ten rounds pass in the time that is waited
+	err := q.server.Store().Update(q.ctx, func(tx taskqueue.Tx) error {
+		for i := range copies {
+			if err := tx.Files().AddGarbage(task.Replica{Site: "here", URL: fmt.Sprintf("file:///se/here/w/%d", i)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.eventually("all are deleted", func() bool {
+		deleter.mutex.Lock()
+		defer deleter.mutex.Unlock()
+		return len(deleter.done) == copies
+	})
+}

@@ -60,19 +60,23 @@ func (e *elements) runGarbage(ctx context.Context) error {
 	}
 	reluctant := make(reluctances)
 	return every(ctx, e.config.Timing.Garbage, func() {
-		if err := e.deleteGarbage(ctx, reluctant); err != nil && ctx.Err() == nil {
-			e.config.Log.Warn("losers' copies wait for their deletion", "error", err)
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			if more, err = e.deleteGarbage(ctx, reluctant); err != nil && ctx.Err() == nil {
+				e.config.Log.Warn("losers' copies wait for their deletion", "error", err)
+			}
 		}
 	})
 }
 
 // deleteGarbage deletes one page of copies. Those of a storage element that rests
 // stay where they are, and those that could not be deleted go to the end of the
-// list, so that an element that is away does not hold up the others.
-func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) error {
+// list, so that an element that is away does not hold up the others. There is more if
+// the page was full and some of it was deleted.
+func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) (more bool, err error) {
 	var page, named []task.Replica
 	elements := make(map[task.Site]string)
-	err := e.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+	err = e.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
 		sites, err := t.Sites().All()
 		if err != nil {
 			return err
@@ -88,7 +92,7 @@ func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) err
 		return err
 	})
 	if err != nil || len(page)+len(named) == 0 {
-		return err
+		return false, err
 	}
 	for _, replica := range named {
 		e.config.Log.Warn("a copy that was to be deleted is left where it is: the catalogue names it", "site", replica.Site, "url", replica.URL)
@@ -113,10 +117,10 @@ func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) err
 		}
 	}
 	if len(tried) == 0 {
-		return nil
+		return false, nil
 	}
 	// What was deleted is told to the store even when the server stops now.
-	return e.turns.update(context.WithoutCancel(ctx), func(t *taskqueue.Turn) error {
+	err = e.turns.update(context.WithoutCancel(ctx), func(t *taskqueue.Turn) error {
 		if err := t.Files().DropGarbage(tried...); err != nil {
 			return err
 		}
@@ -125,6 +129,7 @@ func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) err
 		}
 		return t.Files().AddGarbage(failed...)
 	})
+	return err == nil && len(page) == garbagePage && len(failed) < len(page), err
 }
 
 // deleteCopy tells whether a copy was deleted. Only changes of what a storage
