@@ -198,6 +198,9 @@ func (f *finder) noAnswer(s *step, m *membership, peer task.PeerID) {
 // pass goes on without those that have not answered in time; a late answer
 // still counts while the search lasts.
 func (f *finder) pass(s *step, m *membership) {
+	if len(f.searches) == 0 {
+		return
+	}
 	for _, number := range slices.Sorted(maps.Keys(f.searches)) {
 		sought := f.searches[number]
 		if s.now.Before(sought.deadline) {

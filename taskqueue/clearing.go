@@ -41,8 +41,10 @@ type clearance struct {
 const (
 	// mostRetired bounds how many workflows go at the same time by their age.
 	mostRetired = 16
-	// retainPage is how many workflows are looked at in a tick.
-	retainPage = 100
+	// retainEvery is between two looks at all workflows, and retainPage how many are looked
+	// at in a tick. Workflows are kept for hours and days.
+	retainEvery = time.Minute
+	retainPage  = 100
 	// tidyLooks is how long the queue's server may look for what a workflow's attempts
 	// have stored without a word, when it begins.
 	tidyLooks = 15 * time.Minute
@@ -57,7 +59,7 @@ type clearing struct {
 
 // clearAway does a page of what is to be cleared away.
 func (q *queue) clearAway() {
-	c := &clearing{q.records, q.catalogue, q.config.Workflow.SweepPage}
+	c := &clearing{q.records, &q.catalogue, q.config.Workflow.SweepPage}
 	c.retire()
 	list := c.clearances()
 	before := slices.Clone(list)
@@ -112,7 +114,7 @@ func (r *records) silentFrom(w *Workflow) Instant {
 // retaining is how far the look for workflows that are old enough has come: all but
 // those that go come before After.
 type retaining struct {
-	At    Instant
+	At    Instant // the end of the last look at all
 	After task.WorkflowID
 }
 
@@ -124,9 +126,10 @@ func (c *clearing) retire() {
 	}
 	var at retaining
 	c.remembered(metaRetain, &at)
-	if at.At != 0 && c.Clock.Sub(at.At) < c.config.Workflow.TickEvery {
+	if at.After == "" && at.At != 0 && c.Clock.Sub(at.At) < retainEvery {
 		return
 	}
+	before := at
 	list := c.clearances()
 	room := mostRetired - len(list)
 	if room <= 0 {
@@ -156,10 +159,12 @@ func (c *clearing) retire() {
 			at.After = w.ID
 		}
 	}
-	if at.At = c.Clock; len(page) < retainPage {
-		at.After = ""
+	if room > 0 && len(page) < retainPage {
+		at = retaining{At: c.Clock}
 	}
-	c.remember(metaRetain, at)
+	if at != before {
+		c.remember(metaRetain, at)
+	}
 }
 
 // carryOut does a page of a clearance and tells whether that was the last one.

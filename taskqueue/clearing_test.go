@@ -9,6 +9,8 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
 )
 
 // chain is a workflow: in -> a -> b -> out, with a side output of a that nobody reads.
@@ -351,4 +353,40 @@ func TestAccountsOutliveWorkflows(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// commits counts commits of a store.
+type commits uint64
+
+func (c *commits) Read() (uint64, error) { return uint64(*c), nil }
+func (c *commits) Write(commit uint64)   { *c = commits(commit) }
+
+// Where nothing is due, ticks write nothing but once a minute when they last looked for
+// what is too old.
+func TestTicksOfAQueueAtRestWriteNothing(t *testing.T) {
+	var written commits
+	store, err := tables.Open(mem.NewEngine(), &written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gridOn(t, store)
+	a := g.addSite("A")
+	a.join("a", 1)
+	g.mustSubmit(taskqueue.Submission{Name: "flow", Tasks: []task.Task{job("x", nil, []string{"out"})}})
+	a.sync()
+	before := written
+	g.tick(time.Second)
+	if written == before {
+		t.Fatal("the first tick writes nothing")
+	}
+	for range 2 {
+		before = written
+		for range 59 {
+			g.tick(time.Second)
+		}
+		if written != before {
+			t.Errorf("ticks of 59 s have made %d commits", written-before)
+		}
+		g.tick(time.Second)
+	}
 }

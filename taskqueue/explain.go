@@ -19,7 +19,7 @@ func (r *Rules) Explain(t *Turn, id task.ID) (_ Explanation, err error) {
 	s := q.task(id)
 	q.ready.loadReview([]task.ID{id})
 	e := Explanation{State: *s, Task: *q.specs.one(id), Attempts: read(q.Attempts().OfTask(id))}
-	why := &explaining{q.records, q.catalogue, q.classes}
+	why := &explaining{q.records, &q.catalogue, &q.classes}
 	switch s.State {
 	case task.Blocked:
 		why.explainBlocked(&e)

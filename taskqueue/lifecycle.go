@@ -24,8 +24,8 @@ type lifecycle struct {
 	arisen   map[ClassID]struct{} // classes that got READY tasks since the last settling
 }
 
-func newLifecycle(records *records) *lifecycle {
-	return &lifecycle{records: records, reviewing: make(map[task.ID]struct{}), uninformed: make(map[task.ID]struct{}), awaited: make(map[task.LeaseID]struct{})}
+func newLifecycle(records *records) lifecycle {
+	return lifecycle{records: records, reviewing: make(map[task.ID]struct{}), uninformed: make(map[task.ID]struct{}), awaited: make(map[task.LeaseID]struct{})}
 }
 
 // review asks for a task's readiness to be judged anew when the turn settles.

@@ -26,8 +26,8 @@ type kept struct {
 
 func (f *FileRecord) kept() kept { return kept{len(f.Replicas) > 0, f.HeldAt()} }
 
-func newCatalogue(records *records) *catalogue {
-	return &catalogue{
+func newCatalogue(records *records) catalogue {
+	return catalogue{
 		records: records, readable: make(map[task.LFN]siteSet), existed: make(map[task.LFN]bool), finals: make(map[task.LFN]kept),
 	}
 }

@@ -18,7 +18,7 @@ func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (_ i
 	defer q.close(&err)
 	w := q.standing(id)
 	q.audit(AuditEntry{Kind: AuditRetried, Subject: string(id)})
-	opening := &reopening{q.records, q.life}
+	opening := &reopening{q.records, &q.life}
 	n := opening.resume(w)
 	for after := uint64(0); ; {
 		states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Failed, task.Cancelled, task.Quarantined))
@@ -108,7 +108,7 @@ func (r *Rules) RetryTask(t *Turn, id task.ID) (_ int, err error) {
 		end(conflict("task %s is %s: only a task that ended badly can be retried", id, s.State))
 	}
 	q.audit(AuditEntry{Kind: AuditRetried, Subject: string(id)})
-	opening := &reopening{q.records, q.life}
+	opening := &reopening{q.records, &q.life}
 	lost := opening.resume(q.standing(id.Workflow()))
 	above := opening.retryAbove(id)
 	return lost + len(above) + len(opening.retryBelow(above)), nil

@@ -33,7 +33,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 	if created = site == nil; created {
 		site = &SiteRecord{Name: s.Name, Created: q.Wall}
 		q.sites.put(s.Name, site)
-		(&removal{q.records, q.catalogue}).denyFormer(site)
+		(&removal{q.records, &q.catalogue}).denyFormer(site)
 	}
 	q.checkReach(site, s.Reach)
 	before, were := site.InForce(), site.SiteSettings

@@ -18,7 +18,7 @@ func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	q.site(name)
-	gone := &removal{q.records, q.catalogue}
+	gone := &removal{q.records, &q.catalogue}
 	gone.checkIdle(name)
 	gone.dropCopies(name, lose)
 	gone.revokeGrants(name)

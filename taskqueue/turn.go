@@ -5,14 +5,14 @@ import "github.com/pilotage-grid/pilotage/task"
 // queue is the queue in one turn: its parts, and what flows between them.
 type queue struct {
 	*records
-	life      *lifecycle
-	catalogue *catalogue
-	classes   *classes
-	ready     *readiness
-	leasing   *leasing
-	outcomes  *outcomes
-	members   *members
-	office    *office
+	life      lifecycle
+	catalogue catalogue
+	classes   classes
+	ready     readiness
+	leasing   leasing
+	outcomes  outcomes
+	members   members
+	office    office
 }
 
 // open begins a turn. A rule that changes something defers close.
@@ -21,11 +21,11 @@ func (r *Rules) open(t *Turn) *queue {
 		t.Effects = &Effects{}
 	}
 	records := newRecords(t, &r.Config)
-	q := &queue{records: records, life: newLifecycle(records), catalogue: newCatalogue(records), members: &members{records}, office: &office{records}}
-	q.classes = &classes{records: records, catalogue: q.catalogue}
-	q.ready = &readiness{records, q.life, q.catalogue, q.classes}
-	q.leasing = &leasing{records, q.life, q.catalogue}
-	q.outcomes = &outcomes{records: records, life: q.life, catalogue: q.catalogue, classes: q.classes}
+	q := &queue{records: records, life: newLifecycle(records), catalogue: newCatalogue(records), members: members{records}, office: office{records}}
+	q.classes = classes{records: records, catalogue: &q.catalogue}
+	q.ready = readiness{records, &q.life, &q.catalogue, &q.classes}
+	q.leasing = leasing{records, &q.life, &q.catalogue}
+	q.outcomes = outcomes{records: records, life: &q.life, catalogue: &q.catalogue, classes: &q.classes}
 	return q
 }
 
@@ -69,14 +69,14 @@ func (q *queue) turnPage() {
 
 func (q *queue) submission(s *Submission) *submission {
 	return &submission{
-		records: q.records, life: q.life, catalogue: q.catalogue, classes: q.classes,
+		records: q.records, life: &q.life, catalogue: &q.catalogue, classes: &q.classes,
 		settle: q.ready.settle, turnPage: q.turnPage, Submission: s,
 	}
 }
 
 func (q *queue) handing(site *SiteRecord, pilot task.PilotID) *handing {
 	return &handing{
-		records: q.records, life: q.life, catalogue: q.catalogue, classes: q.classes, leasing: q.leasing, site: site, pilot: pilot,
+		records: q.records, life: &q.life, catalogue: &q.catalogue, classes: &q.classes, leasing: &q.leasing, site: site, pilot: pilot,
 	}
 }
 

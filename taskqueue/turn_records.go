@@ -17,34 +17,33 @@ type records struct {
 	*Turn
 	config *Config
 
-	tasks     *table[task.ID, TaskState]
-	specs     *table[task.ID, task.Task]
+	tasks     table[task.ID, TaskState]
+	specs     table[task.ID, task.Task]
 	entered   []task.ID // new tasks, in both tables and not in the store yet
-	files     *table[task.LFN, FileRecord]
-	attempts  *table[task.AttemptID, Attempt]
-	leases    *table[task.LeaseID, Lease]
-	workflows *table[task.WorkflowID, Workflow]
-	sites     *table[task.Site, SiteRecord]
-	pilots    *table[task.PilotID, PilotRecord]
-	usage     *table[UsageKey, Usage]
+	files     table[task.LFN, FileRecord]
+	attempts  table[task.AttemptID, Attempt]
+	leases    table[task.LeaseID, Lease]
+	workflows table[task.WorkflowID, Workflow]
+	sites     table[task.Site, SiteRecord]
+	pilots    table[task.PilotID, PilotRecord]
+	usage     table[UsageKey, Usage]
 
 	siteNames []task.Site // of all sites, once loaded
 	audited   []AuditEntry
 }
 
 func newRecords(t *Turn, config *Config) *records {
-	return &records{
-		Turn: t, config: config,
-		tasks:     newTable("tasks", t.Tasks().Load, func(s *TaskState) task.ID { return s.ID }),
-		specs:     newTable("task descriptions", t.Tasks().Describe, func(s *task.Task) task.ID { return s.ID }),
-		files:     newTable("files", t.Files().Load, func(f *FileRecord) task.LFN { return f.LFN }),
-		attempts:  newTable("attempts", t.Attempts().Load, func(a *Attempt) task.AttemptID { return a.Outcome.Attempt }),
-		leases:    newTable("leases", t.Leases().Load, func(l *Lease) task.LeaseID { return l.ID }),
-		workflows: newTable("workflows", t.Workflows().Load, func(w *Workflow) task.WorkflowID { return w.ID }),
-		sites:     newTable("sites", t.Sites().Load, func(s *SiteRecord) task.Site { return s.Name }),
-		pilots:    newTable("pilots", t.Pilots().Load, func(p *PilotRecord) task.PilotID { return p.ID }),
-		usage:     newTable("accounts", t.Usage().Load, func(u *Usage) UsageKey { return u.UsageKey }),
-	}
+	r := &records{Turn: t, config: config}
+	r.tasks = newTable(t, "tasks", func(t *Turn, keys []task.ID) ([]TaskState, error) { return t.Tasks().Load(keys...) }, func(s *TaskState) task.ID { return s.ID })
+	r.specs = newTable(t, "task descriptions", func(t *Turn, keys []task.ID) ([]task.Task, error) { return t.Tasks().Describe(keys...) }, func(s *task.Task) task.ID { return s.ID })
+	r.files = newTable(t, "files", func(t *Turn, keys []task.LFN) ([]FileRecord, error) { return t.Files().Load(keys...) }, func(f *FileRecord) task.LFN { return f.LFN })
+	r.attempts = newTable(t, "attempts", func(t *Turn, keys []task.AttemptID) ([]Attempt, error) { return t.Attempts().Load(keys...) }, func(a *Attempt) task.AttemptID { return a.Outcome.Attempt })
+	r.leases = newTable(t, "leases", func(t *Turn, keys []task.LeaseID) ([]Lease, error) { return t.Leases().Load(keys...) }, func(l *Lease) task.LeaseID { return l.ID })
+	r.workflows = newTable(t, "workflows", func(t *Turn, keys []task.WorkflowID) ([]Workflow, error) { return t.Workflows().Load(keys...) }, func(w *Workflow) task.WorkflowID { return w.ID })
+	r.sites = newTable(t, "sites", func(t *Turn, keys []task.Site) ([]SiteRecord, error) { return t.Sites().Load(keys...) }, func(s *SiteRecord) task.Site { return s.Name })
+	r.pilots = newTable(t, "pilots", func(t *Turn, keys []task.PilotID) ([]PilotRecord, error) { return t.Pilots().Load(keys...) }, func(p *PilotRecord) task.PilotID { return p.ID })
+	r.usage = newTable(t, "accounts", func(t *Turn, keys []UsageKey) ([]Usage, error) { return t.Usage().Load(keys...) }, func(u *Usage) UsageKey { return u.UsageKey })
+	return r
 }
 
 // workflow returns a workflow, or ends the turn with an error that wraps ErrNotFound.

@@ -8,16 +8,17 @@ import (
 // table is the working copy of one table within a turn: what was loaded, what
 // is known to be absent, and what changed, in the order of the first change.
 type table[K comparable, V any] struct {
+	turn    *Turn
 	what    string // its records, for errors
-	find    func(...K) ([]V, error)
+	find    func(*Turn, []K) ([]V, error)
 	key     func(*V) K
 	held    map[K]*V // a nil value is known to be absent
 	changed map[K]struct{}
 	order   []K
 }
 
-func newTable[K comparable, V any](what string, find func(...K) ([]V, error), key func(*V) K) *table[K, V] {
-	return &table[K, V]{what: what, find: find, key: key}
+func newTable[K comparable, V any](t *Turn, what string, find func(*Turn, []K) ([]V, error), key func(*V) K) table[K, V] {
+	return table[K, V]{turn: t, what: what, find: find, key: key}
 }
 
 // clear forgets all records; none has a change that was not saved.
@@ -37,7 +38,7 @@ func (t *table[K, V]) load(keys ...K) {
 	if len(want) == 0 {
 		return
 	}
-	found, err := t.find(want...)
+	found, err := t.find(t.turn, want)
 	if err != nil {
 		end(fmt.Errorf("load %s: %w", t.what, err))
 	}

@@ -37,6 +37,9 @@ func (r *readiness) countStored() {
 
 // countHeld brings the counts of final outputs that only caches have up to date.
 func (r *readiness) countHeld() {
+	if len(r.catalogue.finals) == 0 {
+		return
+	}
 	changed := make(map[task.WorkflowID]*Workflow)
 	for _, name := range slices.Sorted(maps.Keys(r.catalogue.finals)) {
 		before, now := r.catalogue.finals[name].heldAt, r.files.held[name].HeldAt()

@@ -42,6 +42,15 @@ var lasting = []string{
 // judgeCleared wants nothing of the work to be left in the queue's tables, on storage,
 // or at pilots.
 func (s *storm) judgeCleared() {
+	var left []taskqueue.Workflow
+	s.queue.view(func(t *taskqueue.Turn) (err error) {
+		left, err = t.Workflows().List("", "", "", 1000)
+		return err
+	})
+	if len(left) > 0 { // all rows are counted when these have gone
+		s.judge.Errorf("%d workflows are left although all are deleted", len(left))
+		return
+	}
 	rows, err := s.queue.store.Rows(context.Background())
 	if err != nil {
 		s.judge.Fatalf("the queue's tables: %v", err)

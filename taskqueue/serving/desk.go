@@ -329,12 +329,14 @@ func (d *Desk) Changed(e *taskqueue.Effects) {
 	if e.WakeAll || e.Modes {
 		d.each(func(c *Call) bool { return c.pull && e.Modes || !c.pull && e.WakeAll })
 	}
-	if !e.WakeAll {
+	if !e.WakeAll && len(e.Wake) > 0 {
 		for _, site := range slices.Sorted(maps.Keys(e.Wake)) {
 			d.wakeSite(task.Site(site))
 		}
 	}
-	d.wakePilots(slices.Sorted(maps.Keys(e.Pilots)))
+	if len(e.Pilots) > 0 {
+		d.wakePilots(slices.Sorted(maps.Keys(e.Pilots)))
+	}
 }
 
 // each wakes the calls that something concerns, in an order that can be repeated.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math/bits"
 	"slices"
 )
 
@@ -75,15 +76,31 @@ func unseal(row Row) (value []byte, sum uint32, err error) {
 // only what follows the start that it has in common with the one before is written:
 //
 //	length upper (shared length rest length value)*
-func encodeHead(upper []byte) []byte {
-	return append(binary.AppendUvarint(make([]byte, 0, fullBlock+fullBlock/4), uint64(len(upper))), upper...)
+func encodeHead(upper []byte, rows int) []byte {
+	size := numberSize(len(upper)) + len(upper) + rows + checksumSize
+	return append(binary.AppendUvarint(make([]byte, 0, size), uint64(len(upper))), upper...)
+}
+
+// sharedStart is how many bytes at their start two keys have in common.
+func sharedStart(before, key []byte) (shared int) {
+	for shared < len(before) && shared < len(key) && before[shared] == key[shared] {
+		shared++
+	}
+	return shared
+}
+
+// numberSize is how many bytes a length takes.
+func numberSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
+
+// rowSize is how many bytes appendRow appends.
+func rowSize(before []byte, row Row) int {
+	shared := sharedStart(before, row.Key)
+	rest := len(row.Key) - shared
+	return numberSize(shared) + numberSize(rest) + rest + numberSize(len(row.Value)) + len(row.Value)
 }
 
 func appendRow(value []byte, before []byte, row Row) []byte {
-	shared := 0
-	for shared < len(before) && shared < len(row.Key) && before[shared] == row.Key[shared] {
-		shared++
-	}
+	shared := sharedStart(before, row.Key)
 	value = binary.AppendUvarint(value, uint64(shared))
 	value = binary.AppendUvarint(value, uint64(len(row.Key)-shared))
 	value = append(value, row.Key[shared:]...)
@@ -112,23 +129,25 @@ func (b *block) pieces() []piece {
 func (b *block) cut(limit int) (found []piece) {
 	lower := b.lower
 	for from := 0; from < len(b.rows) || len(found) == 0; {
-		body, before := make([]byte, 0, limit), []byte(nil)
-		to := from
+		size, before, to := 0, []byte(nil), from
 		for to < len(b.rows) {
-			size := len(body)
-			body = appendRow(body, before, b.rows[to])
-			if to > from && len(body) > limit {
-				body = body[:size]
+			next := size + rowSize(before, b.rows[to])
+			if to > from && next > limit {
 				break
 			}
-			before = b.rows[to].Key
-			to++
+			size, before, to = next, b.rows[to].Key, to+1
 		}
 		upper := b.upper
 		if to < len(b.rows) {
 			upper = b.rows[to].Key
 		}
-		value, sum := seal(lower, append(encodeHead(upper), body...))
+		value := encodeHead(upper, size)
+		before = nil
+		for _, row := range b.rows[from:to] {
+			value = appendRow(value, before, row)
+			before = row.Key
+		}
+		value, sum := seal(lower, value)
 		found = append(found, piece{to - from, upper, value, sum})
 		from, lower = to, upper
 	}
@@ -159,7 +178,7 @@ func decodeBlock(row Row) (*block, error) {
 		b.upper = upper
 	}
 	b.rows = make([]Row, 0, 32)
-	keys := make([]byte, 0, 2*len(value))
+	keys := make([]byte, 0, 2*min(len(value), fullBlock)) // the value of one row may be longer
 	var before []byte
 	for len(value) > 0 {
 		shared, n := binary.Uvarint(value)

@@ -1,9 +1,13 @@
 package tables
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // emptyStore is a store without rows; what is written to it is thrown away.
@@ -39,4 +43,32 @@ func TestBlocksStaySmall(t *testing.T) {
 	if found != rows || upper != nil {
 		t.Errorf("%d rows of %d, up to %x", found, rows, upper)
 	}
+}
+
+// What is kept of a block takes no more memory than its bytes, and the pieces of a block
+// have its rows.
+func TestPiecesOfABlock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := &block{lower: firstKey, appended: rapid.Bool().Draw(t, "appended")}
+		for _, key := range rapid.SliceOfDistinct(rapid.SliceOfN(rapid.Byte(), 0, 200), func(key []byte) string { return string(key) }).Draw(t, "keys") {
+			value := make([]byte, rapid.SampledFrom([]int{0, 1, 127, 128, fullBlock, 1 << 14}).Draw(t, "bytes"))
+			b.rows = append(b.rows, Row{append(slices.Clone(firstKey), key...), value})
+		}
+		slices.SortFunc(b.rows, func(x, y Row) int { return bytes.Compare(x.Key, y.Key) })
+		var rows []Row
+		lower := b.lower
+		for _, p := range b.pieces() {
+			if cap(p.value) > len(p.value)+len(p.value)/4+64 { // the allocator rounds up
+				t.Errorf("%d bytes take %d", len(p.value), cap(p.value))
+			}
+			read, err := decodeBlock(Row{lower, p.value})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, lower = append(rows, read.rows...), p.upper
+		}
+		if !slices.EqualFunc(rows, b.rows, func(x, y Row) bool { return bytes.Equal(x.Key, y.Key) && bytes.Equal(x.Value, y.Value) }) {
+			t.Errorf("%d rows of %d are read back", len(rows), len(b.rows))
+		}
+	})
 }

@@ -130,7 +130,7 @@ func (r records[K, R]) replace(key []byte, with *R) error {
 				return err
 			}
 		}
-		r.put(k.table, key, append(binary.AppendUvarint(nil, after.number), k.codec.Encode(with)...))
+		r.put(k.table, key, k.codec.Append(binary.AppendUvarint(make([]byte, 0, 256), after.number), with))
 	}
 	for _, index := range k.indexes {
 		index.replace(r.tx, key, index.of(&before, there), index.of(&after, with != nil))

@@ -15,8 +15,11 @@ type Codec[T any] struct{ form form }
 func New[T any]() Codec[T] { return Codec[T]{formOf(reflect.TypeFor[T]())} }
 
 // Encode returns the blob of a record.
-func (c Codec[T]) Encode(record *T) []byte {
-	return c.form.write(make([]byte, 0, 256), reflect.ValueOf(record).Elem())
+func (c Codec[T]) Encode(record *T) []byte { return c.Append(make([]byte, 0, 256), record) }
+
+// Append appends the blob of a record.
+func (c Codec[T]) Append(blob []byte, record *T) []byte {
+	return c.form.write(blob, reflect.ValueOf(record).Elem())
 }
 
 // Decode reads a blob into a record that is zero. It fails on blobs that are
