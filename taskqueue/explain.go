@@ -141,7 +141,8 @@ func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplana
 	case x.Why != "": // refused
 	case site.slots() == 0 && site.Capacity.Stopped > 0:
 		x.Eligible = true
-		x.Why = "takes no work at the moment: " + site.pauses()
+		x.Why = "takes no work at the moment: "
+		x.addPauses(site)
 	case why.leavesTask(site, e):
 		x.Why = "leaves it to sites that have a storage element: it makes final outputs, which this one could not keep"
 	case e.BackoffUntil > 0:
@@ -151,7 +152,8 @@ func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplana
 		x.Eligible = true
 		x.Why = fmt.Sprintf("0 free slots of %d; %s there, %d ahead in the queue", site.slots(), task.Counted(x.Waiting, "waiting task"), e.Ahead)
 		if site.Capacity.Stopped > 0 {
-			x.Why += "; " + site.pauses()
+			x.Why += "; "
+			x.addPauses(site)
 		}
 	default:
 		x.Eligible = true
@@ -209,13 +211,17 @@ func (why *explaining) leftTo(e *Explanation, site *SiteRecord) (task.Site, time
 	return holder.Name, why.config.HandOut.ShareWait - why.Clock.Sub(e.State.NotBefore)
 }
 
-// pauses says how many pilots of a site take no new work, and why.
-func (s *SiteRecord) pauses() string {
+// addPauses says how many pilots of a site take no new work, and apart from that why.
+func (x *SiteExplanation) addPauses(s *SiteRecord) {
 	c := &s.Capacity
+	of := task.Counted(max(c.Pilots, c.Stopped, 1), "pilot")
 	if c.Stopped == 1 {
-		return fmt.Sprintf("1 of %s takes no new work: %s", task.Counted(max(c.Pilots, 1), "pilot"), c.StoppedWhy)
+		x.Why += fmt.Sprintf("1 of %s takes no new work", of)
+		x.Quoted = ": " + c.StoppedWhy
+		return
 	}
-	return fmt.Sprintf("%d of %s take no new work; one of them: %s", c.Stopped, task.Counted(max(c.Pilots, c.Stopped), "pilot"), c.StoppedWhy)
+	x.Why += fmt.Sprintf("%d of %s take no new work", c.Stopped, of)
+	x.Quoted = "; one of them: " + c.StoppedWhy
 }
 
 // Why words it with the counts of the clauses that fail.
@@ -242,15 +248,16 @@ func (why *explaining) explainLeased(e *Explanation) {
 		x.Why += fmt.Sprintf("; a free slot leaves it, for at most %s from now, to a pilot where it starts sooner, as its inputs are there (the site's locality wait)", wait)
 	}
 	if site.Capacity.Stopped > 0 {
-		x.Why += "; " + site.pauses()
+		x.Why += "; "
+		x.addPauses(site)
 	}
 	if e.State.Missing > 0 {
-		x.Why = fmt.Sprintf("the site makes its %d missing inputs first", e.State.Missing)
+		x.Why, x.Quoted = fmt.Sprintf("the site makes its %d missing inputs first", e.State.Missing), ""
 	}
 	for i := range e.Attempts {
 		o := &e.Attempts[i].Outcome
 		if e.Attempts[i].State == AttemptRunning && o.Attempt.Lease == e.State.Lease {
-			x.Why = fmt.Sprintf("runs on pilot %s as attempt a%d since %s", o.Attempt.Pilot, o.Number, o.Started.UTC().Format("15:04:05 UTC"))
+			x.Why, x.Quoted = fmt.Sprintf("runs on pilot %s as attempt a%d since %s", o.Attempt.Pilot, o.Number, o.Started.UTC().Format("15:04:05 UTC")), ""
 		}
 	}
 	e.Sites = append(e.Sites, x)

@@ -141,6 +141,7 @@ type SiteExplanation struct {
 	Site      task.Site
 	Eligible  bool
 	Why       string // why not, or what it waits for
+	Quoted    string // goes on from Why with how tasks of anybody failed, for those who look after the site
 	Pilots    int
 	FreeSlots int
 	Waiting   int

@@ -47,7 +47,7 @@ func TestPilotsThatTakeNoWork(t *testing.T) {
 	if len(a.held()) == 0 {
 		t.Fatal("one pilot is left, and gets nothing")
 	}
-	if x := explain(0); !strings.Contains(x.Why, "1 of 2 pilots takes no new work: "+why) {
+	if x := explain(0); !strings.HasSuffix(x.Why, "1 of 2 pilots takes no new work") || x.Quoted != ": "+why {
 		t.Errorf("a task that waits at the site: %q", x.Why)
 	}
 	for lease, tasks := range a.leases { // as a master does that has nobody left

@@ -286,9 +286,10 @@ func (m *Matchmaker) Explain(x *taskqueue.SiteExplanation, id task.ID) {
 	}
 	switch {
 	case why.Pilots > 0 && why.Feasible == 0:
-		x.Eligible = false
+		x.Eligible, x.Quoted = false, ""
 		x.Why = (&taskqueue.RefusedClass{Clauses: x.Clauses, Pilots: why.Pilots}).Why()
 	case lacking > 0:
+		x.Quoted = ""
 		x.Why = fmt.Sprintf("pilots of this site share no files (mode isolated): it waits for one whose cache has all inputs that no storage element has (%d have), or for their upload",
 			why.Feasible-lacking)
 	}

@@ -440,6 +440,7 @@ func TestRequirementsAreTheirOwners(t *testing.T) {
 	p.introduce()
 	report := p.report(0)
 	report.Capacity.Stopped, report.Capacity.StoppedWhy = 1, "the last: pilot.cores of secret"
+	report.Capacity.FreeSlots, report.Capacity.Slots, report.Capacity.StoppedSlots = 0, 0, 2
 	report.Refused = []*pb.Refusal{{
 		Require: secret.Tasks[0].Require, Resources: secret.Tasks[0].Resources, Pilots: 1,
 		Clauses: []*pb.ClauseCount{{Clause: "pilot.cores > 1000", Pilots: 1}},
@@ -485,6 +486,14 @@ func TestRequirementsAreTheirOwners(t *testing.T) {
 			if text := prototext.Format(message); strings.Contains(text, "pilot.cores") != c.told {
 				t.Errorf("%s is told %s", who, text)
 			}
+		}
+	}
+	own := q.mustSubmit(single("own")) // whose owner asks why it waits
+	for c, told := range map[*client]bool{q.submit(): false, q.admin(): true} {
+		explained, err := c.ExplainTask(q.ctx, &pb.ExplainTaskRequest{TaskId: own + "/only"})
+		text := prototext.Format(explained)
+		if err != nil || !strings.Contains(text, "1 of 1 pilot takes no new work") || strings.Contains(text, "pilot.cores") != told {
+			t.Errorf("it waits because %s, %v", text, err)
 		}
 	}
 }

@@ -213,6 +213,10 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 		out.Missing = append(out.Missing, missing)
 	}
 	for _, x := range e.Sites {
+		if x.Quoted != "" && !callerOf(ctx).looksAfter(x.Site) {
+			x.Quoted = "; " + forOperators
+		}
+		x.Why += x.Quoted
 		if x.Pilots == 0 && x.Why != "" {
 			x.Why += "; " + h.server.shown.factories.described(string(x.Site), time.Now())
 		}
