@@ -34,9 +34,9 @@ type RetryConfig struct {
 	// MaxGenerations bounds how often a task's lost output is made again.
 	MaxGenerations int
 	// QuarantineLosses is how many pilots a task may take with it where pilots
-	// hardly vanish; see Fates. Where they do, it may be as many as make a
-	// coincidence less likely than QuarantineChance, but never more than
-	// QuarantineMost.
+	// hardly vanish; see Fates. Where they do, it may be as many as make it less likely
+	// than QuarantineChance that one of all tasks has lost them by coincidence, but never
+	// more than QuarantineMost.
 	QuarantineLosses int
 	QuarantineChance float64
 	QuarantineMost   int
@@ -149,7 +149,7 @@ func DefaultConfig() Config {
 			BackoffMax:       time.Minute,
 			MaxGenerations:   3,    // more often than that, the loss is systematic
 			QuarantineLosses: 3,    // three pilots are no coincidence,
-			QuarantineChance: 1e-6, // unless that is what a large workflow must expect
+			QuarantineChance: 1e-3, // unless that is what a large workflow must expect
 			QuarantineMost:   20,
 			SecondOpinion:    3,           // a retry goes elsewhere first: more is asked only where all others were full
 			SecondLook:       time.Minute, // a reader has come to another node by then, if there is one

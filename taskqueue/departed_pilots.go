@@ -174,22 +174,37 @@ func (j *outcomes) runningAt(pilot *PilotRecord) []Attempt {
 	return running
 }
 
-// loseAttempts books attempts as lost; died tells that their pilot is dead, which
+// loseAttempts books attempts of one pilot as lost; died tells that it is dead, which
 // the tasks bear.
 func (j *outcomes) loseAttempts(site *SiteRecord, running []Attempt, reason string, died bool) {
 	ids := keysOf(running, func(a *Attempt) task.ID { return a.Outcome.Attempt.Task })
 	j.tasks.load(ids...)
 	j.specs.load(ids...)
+	var bearing []*TaskState
+	first := 0 // attempts of tasks that had lost no pilot before
 	for i := range running {
-		j.loseAttempt(site, &running[i], reason, died)
+		id := running[i].Outcome.Attempt
+		if !j.loseAttempt(site, &running[i], reason) || !died {
+			continue
+		}
+		s := j.tasks.held[id.Task]
+		if s == nil || s.Losses == 0 {
+			site.Fates.add(true)
+			first++
+		}
+		if s != nil && s.State == task.Leased && s.Lease == id.Lease && s.Generation == id.Generation {
+			bearing = append(bearing, s)
+		}
 	}
+	j.countLoss(site, bearing, first)
 }
 
-func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died bool) {
+// loseAttempt books an attempt as lost, and tells whether it ran as far as was known.
+func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string) bool {
 	id := a.Outcome.Attempt
 	if held := j.attempts.held[id]; held != nil {
 		if a = held; a.State != AttemptRunning {
-			return
+			return false
 		}
 	} else {
 		j.attempts.put(id, a)
@@ -197,21 +212,10 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died
 	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
 	j.attempts.touch(id)
 	j.auditAttempt(AuditLost, site.Name, &a.Outcome, AttemptLost)
-	if died {
-		site.Fates.add(true)
-	}
-	s := j.tasks.held[id.Task]
-	if s == nil {
-		return
-	}
-	if s.State.Terminal() {
+	if s := j.tasks.held[id.Task]; s != nil && s.State.Terminal() {
 		j.catalogue.discardLosers(s)
-		return
 	}
-	if !died || s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
-		return
-	}
-	j.countLoss(site, s)
+	return true
 }
 
 // Leave books a pilot that goes by itself. When the queue knows of nobody else

@@ -38,13 +38,13 @@ func TestFatesAreForgotten(t *testing.T) {
 	for range 5 * fateMemory {
 		f.add(true)
 	}
-	if share := f.lossesBeside(0); math.Abs(share-1) > .01 {
+	if share := float64(f.Lost) / float64(f.Ended); math.Abs(share-1) > .01 {
 		t.Errorf("all are lost, and the share is %v", share)
 	}
 	for range 10 * fateMemory {
 		f.add(false)
 	}
-	if share := f.lossesBeside(0); share > .001 {
+	if share := float64(f.Lost) / float64(f.Ended); share > .001 {
 		t.Errorf("ten memories later the share is %v", share)
 	}
 }

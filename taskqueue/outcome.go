@@ -367,6 +367,9 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) {
 
 // book adds an accepted outcome to the sums of site and pilot.
 func (j *judgement) book(o *task.Outcome, sample int) {
+	if s := j.tasks.held[o.Attempt.Task]; s.Losses == 0 {
+		j.site.Fates.add(o.Failure == task.PilotLost)
+	}
 	j.site.addOutcome(o, sample)
 	j.use(o, o.OK)
 	j.pilots.held[o.Attempt.Pilot].Sums.add(o)
@@ -380,7 +383,7 @@ func (j *outcomes) failed(site *SiteRecord, s *TaskState, o *task.Outcome) {
 		j.life.reopen(s, task.Return, o.Reason)
 		return
 	case task.PilotLost:
-		if j.countLoss(site, s); s.State == task.Leased {
+		if j.countLoss(site, []*TaskState{s}, 0); s.State == task.Leased {
 			j.life.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
 		}
 		return
@@ -445,22 +448,4 @@ func (l *lifecycle) reopen(s *TaskState, event task.Event, reason string) {
 	l.move(s, event, reason)
 	s.NotBefore = max(s.NotBefore, l.Clock)
 	l.review(s.ID)
-}
-
-// countLoss books that a LEASED task's attempt vanished with its pilot. The
-// site's master runs it again itself; a task that takes pilot after pilot
-// with it, more than vanish there anyway, is put aside.
-func (j *outcomes) countLoss(site *SiteRecord, s *TaskState) {
-	s.Losses++
-	j.tasks.touch(s.ID)
-	retry := &j.config.Retry
-	if s.Losses < retry.lossesTooMany(&site.Fates, s.Losses) {
-		return
-	}
-	if s.Losses < retry.QuarantineMost && j.oneNodesWord(s) {
-		return
-	}
-	j.life.revoke(s.Site, s.Lease, s.ID, true)
-	j.life.move(s, task.Quarantine, fmt.Sprintf("%s vanished while running it", task.Counted(s.Losses, "pilot")))
-	j.life.ended = append(j.life.ended, s.ID)
 }

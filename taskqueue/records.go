@@ -119,6 +119,7 @@ type TaskFaults struct {
 	Losses        int // that vanished with their pilot
 	PilotFaults   int // that failed through their pilot's fault
 	StorageFaults int // that failed because a storage element did not answer
+	LostBeside    int // that Fates count of the Losses, with those of other tasks at the same pilots
 }
 
 // TaskGraph is what a task is in the graph of its workflow.

@@ -11,7 +11,6 @@ import (
 // time is kept too, among the newest sample.
 func (s *SiteRecord) addOutcome(o *task.Outcome, sample int) {
 	sums := &s.Sums
-	s.Fates.add(o.Failure == task.PilotLost)
 	if o.OK {
 		sums.Tasks++
 	} else {
