@@ -368,7 +368,7 @@ func newWorkflowDelete(a *app) *cobra.Command {
 logs of its tasks, and with all copies of its files that tasks have stored on storage
 elements or that caches hold. A copy that another workflow names stays, and so does
 what no task has stored: files that were uploaded or registered. A workflow that has
-lost pilots, or that did not end well, keeps its files for some minutes more, since
+lost pilots, or that did not end well, keeps its files for up to half an hour more, since
 attempts may still be told of. It cannot be undone.`
 	command.Flags().BoolVar(&request.DryRun, "dry-run", false, "say what would go, delete nothing")
 	return command
