@@ -27,6 +27,7 @@ var (
 	one     = flag.Uint64("seed", 0, "play this seed and tell its story")
 	faults  = flag.String("faults", "", "numbers of the faults that are left of the seed's, separated by commas")
 	large   = flag.Bool("large", false, "play large grids")
+	skip    = flag.String("skip", "", "seeds that are not played, separated by blanks")
 	stop    = flag.Bool("stop", false, "stop at the first seed that fails")
 	profile = flag.String("profile", "", "write a profile of the processor's time into this file")
 	quick   = flag.Bool("quick", false, "do not look for the shortest plan of a seed that fails")
@@ -120,6 +121,7 @@ func (t *tally) add(seed uint64, r *world.Result) {
 // soak plays seeds on all cores.
 func soak() (code int) {
 	began := time.Now()
+	skipped := strings.Fields(*skip)
 	found := &tally{injected: make(map[string]int)}
 	var next atomic.Uint64
 	var over atomic.Bool
@@ -130,6 +132,9 @@ func soak() (code int) {
 				i := next.Add(1) - 1
 				if *seeds > 0 && i >= uint64(*seeds) || *seconds > 0 && time.Since(began) > time.Duration(*seconds)*time.Second {
 					return
+				}
+				if slices.Contains(skipped, fmt.Sprint(*first+i)) {
+					continue
 				}
 				result := world.Run(world.DrawPlan(*first+i, *large))
 				found.add(*first+i, &result)

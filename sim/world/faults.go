@@ -220,12 +220,37 @@ var kinds = []kind{
 	}},
 }
 
+// nodeKinds are drawn apart from the others; see Plan.cutOffNodes.
+var nodeKinds = []kind{
+	{"node without storage", 1, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) < 2 {
+			return false
+		}
+		n := d.victim(live)
+		s.note("no storage element answers %s", n.id)
+		n.shut = true
+		s.after(d.between(10*time.Second, 15*time.Minute), func() { n.shut = false })
+		return true
+	}},
+	{"node without peers", 1, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) < 2 {
+			return false
+		}
+		n := d.victim(live)
+		s.note("no pilot gives %s a file", n.id)
+		n.alone = true
+		s.after(d.between(10*time.Second, 15*time.Minute), func() { n.alone = false })
+		return true
+	}},
+}
+
 // inject has a fault happen, if there is anything to break.
 func (s *storm) inject(f Fault) {
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == f.Kind })
+	all := slices.Concat(kinds, nodeKinds)
+	i := slices.IndexFunc(all, func(k kind) bool { return k.name == f.Kind })
 	d := draws{rand.New(rand.NewPCG(f.seed, f.seed))}
 	at := s.sites[d.IntN(len(s.sites))]
-	if kinds[i].do(s, d, at, at.live()) {
+	if all[i].do(s, d, at, at.live()) {
 		s.note("fault %d: %s", f.Number, f.Kind)
 		s.injected[f.Kind]++
 	}

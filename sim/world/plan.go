@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -49,7 +50,25 @@ func DrawPlan(seed uint64, large bool) Plan {
 		at += time.Duration(random.Int64N(int64(2 * pause)))
 		plan.Faults = append(plan.Faults, Fault{Number: i + 1, Kind: mix[random.IntN(len(mix))], At: at, seed: random.Uint64()})
 	}
-	return plan
+	return plan.cutOffNodes(at)
+}
+
+// cutOffNodes adds, to the plans of some seeds, faults that are drawn apart: the plans of
+// all others, those of TestSeedsThatFailed among them, are as they were without.
+func (p Plan) cutOffNodes(within time.Duration) Plan {
+	random := rand.New(rand.NewPCG(p.Seed, 9))
+	if random.IntN(4) > 0 {
+		return p
+	}
+	for range 1 + random.IntN(3) {
+		f := Fault{
+			Number: len(p.Faults) + 1, Kind: nodeKinds[random.IntN(len(nodeKinds))].name,
+			At: time.Duration(random.Int64N(int64(within) + 1)), seed: random.Uint64(),
+		}
+		p.Faults = append(p.Faults, f)
+	}
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	return p
 }
 
 // First is a plan with its first faults only.

@@ -207,7 +207,7 @@ func (s *storm) calm() {
 	s.part(nil)
 	for _, n := range s.pilots {
 		n.resume()
-		n.deaf, n.full = false, false
+		n.deaf, n.full, n.shut, n.alone = false, false, false, false
 		if n.offline {
 			n.cutOff(false)
 		}
