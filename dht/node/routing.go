@@ -27,6 +27,8 @@ const (
 	refreshEvery = 10 * time.Minute
 	// kbucketTag is under what kad-dht protects connections to the far half of its table.
 	kbucketTag = "kbucket"
+	// enough is how many of a bucket a newcomer looks for.
+	enough = 3
 	// lookTime bounds a lookup; who hangs answers nothing.
 	lookTime = 2 * time.Second
 )
@@ -119,7 +121,37 @@ func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 	}
 	attempts.Wait()
 	close(n.routing.bootstrapped)
-	n.refresh()
+	n.fill(ctx)
+}
+
+// fill has kad-dht look up the own id, which fills the buckets near by, and then
+// something in each part of the key space of which too few are known. Others that join
+// and look around fill the rest, and so do the refreshes.
+func (n *Node) fill(ctx context.Context) {
+	table := n.routing.RoutingTable()
+	n.lookup(ctx, string(n.host.ID()))
+	for bits := range uint(len(table.GetTrackedCplsForRefresh())) {
+		if ctx.Err() != nil || table.NPeersForCpl(bits) >= enough {
+			continue
+		}
+		if somewhere, err := table.GenRandPeerID(bits); err == nil { // only of so few bits as are tracked
+			n.lookup(ctx, string(somewhere))
+		}
+		if table.NPeersForCpl(bits) == 0 {
+			return // nearer ones were found with the own id
+		}
+	}
+}
+
+// lookup has kad-dht look up a peer id. What is found is in the routing table.
+func (n *Node) lookup(ctx context.Context, target string) []peer.ID {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	ids, err := n.routing.GetClosestPeers(ctx, target)
+	if err != nil {
+		n.log.Debug("a lookup has found few", "found", len(ids), "error", err) // a lone pilot finds nobody
+	}
+	return ids
 }
 
 // refresh has kad-dht look every part of the key space up, unless it is closing.
@@ -143,14 +175,8 @@ func (n *Node) look(wish dht.Lookup) {
 		}
 	}
 	n.routing.without.Store(&without)
-	ctx, cancel := context.WithTimeout(n.life.ctx, lookTime)
-	defer cancel()
-	ids, err := n.routing.GetClosestPeers(ctx, wish.Target)
-	if err != nil {
-		n.log.Debug("a lookup has found few", "found", len(ids), "error", err) // a lone pilot finds nobody
-	}
 	answer := dht.LookedUp{Target: wish.Target}
-	for _, id := range ids {
+	for _, id := range n.lookup(n.life.ctx, wish.Target) {
 		if connected(n.host, id) {
 			answer.Members = append(answer.Members, n.memberOf(id))
 		}
