@@ -38,9 +38,9 @@ const crumbs = task.GiB
 // node share each disk by their cores: what others have claimed is theirs, used or not.
 // Where they leave less than a GiB, it is half of what is free, and shared tells so. A
 // shared cache is claimed once: the first pilot that does not say its size has decided.
-func claimDisk(claims string, claim diskClaim, decide decideDisk) (*os.File, error) {
+func claimDisk(claims string, claim diskClaim, free measureDisk, decide decideDisk) (*os.File, error) {
 	for range 3 {
-		file, err := claimInTurn(claims, claim, decide)
+		file, err := claimInTurn(claims, claim, free, decide)
 		if !errors.Is(err, fs.ErrNotExist) { // else the last pilot here has just removed the folder
 			return file, err
 		}
@@ -48,12 +48,15 @@ func claimDisk(claims string, claim diskClaim, decide decideDisk) (*os.File, err
 	return nil, fmt.Errorf("claim disk: the folder %s goes again and again", claims)
 }
 
+// measureDisk tells how much is free on the disk of a folder.
+type measureDisk func(folder string) (task.Bytes, error)
+
 // decideDisk declares what a pilot wants of its share of a disk, which a shared cache,
 // pool, is no part of.
 type decideDisk func(share task.Bytes, shared bool, pool task.Bytes) (task.Bytes, error)
 
 // claimInTurn claims while no other pilot of the node does.
-func claimInTurn(claims string, claim diskClaim, decide decideDisk) (*os.File, error) {
+func claimInTurn(claims string, claim diskClaim, measure measureDisk, decide decideDisk) (*os.File, error) {
 	if err := ownFolder(claims); err != nil {
 		return nil, err
 	}
@@ -66,7 +69,7 @@ func claimInTurn(claims string, claim diskClaim, decide decideDisk) (*os.File, e
 	if err := syscall.Stat(claim.Folder, &place); err != nil {
 		return nil, fmt.Errorf("the disk of %s: %w", claim.Folder, err)
 	}
-	free, err := freeDisk(claim.Folder)
+	free, err := measure(claim.Folder)
 	if err != nil {
 		return nil, err
 	}

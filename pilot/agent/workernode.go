@@ -109,7 +109,7 @@ func (n *workerNode) measureDisk() error {
 	if claim.Pool != "" {
 		claim.PoolBytes = n.config.Capacity
 	}
-	n.claim, err = claimDisk(claimsFolder(), claim, func(share task.Bytes, shared bool, pool task.Bytes) (task.Bytes, error) {
+	n.claim, err = claimDisk(claimsFolder(), claim, freeDisk, func(share task.Bytes, shared bool, pool task.Bytes) (task.Bytes, error) {
 		own := n.config.Capacity // of the share: the cache, where it is this pilot's alone
 		switch {
 		case claim.Pool != "":
