@@ -4,6 +4,7 @@ package site
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,14 +28,19 @@ type node struct {
 	hides []string
 }
 
+// freePort is a port for a daemon to listen on. The kernel takes none so low for the
+// connections of others, which would take it before the daemon does.
 func freePort(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 10_000 + rand.IntN(20_000)
+		if listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 func newSlurm(t *testing.T, l *lab, nodes ...node) *slurm {
