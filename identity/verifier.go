@@ -158,7 +158,7 @@ func (v *Verifier) look(der []byte, now time.Time) (membership, error) {
 	if shown.member, err = memberOf(certificate); err != nil {
 		return membership{}, fmt.Errorf("membership certificate: %w", err)
 	}
-	shown.public, _ = certificate.PublicKey.(ed25519.PublicKey)
+	shown.public, _ = certificate.PublicKey.(ed25519.PublicKey) // memberOf has refused all others
 	if err := v.verifySignature(certificate, &shown, now); err != nil {
 		return membership{}, shown.refused(err)
 	}

@@ -9,8 +9,8 @@ import (
 // is known to be absent, and what changed, in the order of the first change.
 type table[K comparable, V any] struct {
 	turn    *Turn
-	what    string // its records, for errors
-	find    func(*Turn, []K) ([]V, error)
+	what    string                        // its records, for errors
+	find    func(*Turn, []K) ([]V, error) // captures nothing: each turn makes all tables
 	key     func(*V) K
 	held    map[K]*V // a nil value is known to be absent
 	changed map[K]struct{}

@@ -275,17 +275,15 @@ func contentPath(dir string, digest task.Digest) string {
 	return filepath.Join(dir, name[:2], name)
 }
 
-func (c *Cache) tempPath() string {
+// tempPath is a new path in the folder of temporary files, which is made again if somebody
+// has cleaned up.
+func (c *Cache) tempPath() (string, error) {
 	name := strconv.FormatUint(c.serial.Add(1), 10)
 	if c.shared != nil {
 		name = tempPrefix(c.shared.self) + name
 	}
-	return filepath.Join(c.dir, tempFolder, name)
-}
-
-// makeTempFolder makes the folder of temporary files again, if somebody has cleaned up.
-func (c *Cache) makeTempFolder() error {
-	return os.MkdirAll(filepath.Join(c.dir, tempFolder), 0o700)
+	folder := filepath.Join(c.dir, tempFolder)
+	return filepath.Join(folder, name), os.MkdirAll(folder, 0o700)
 }
 
 // losses are files that the cache has forgotten: their content waits in the
@@ -305,12 +303,16 @@ func (c *Cache) forget(keys []task.FileKey) losses {
 		f := c.files[key]
 		c.note(fileChanged, f.Digest)
 		lost.keys = append(lost.keys, c.unlist(f)...)
-		content, leaving := c.contentPath(f.Digest), c.tempPath()
+		content := c.contentPath(f.Digest)
 		err := removeIfThere(content + metaSuffix)
-		if renameErr := os.Rename(content, leaving); renameErr == nil {
+		leaving, moveErr := c.tempPath()
+		if moveErr == nil {
+			moveErr = os.Rename(content, leaving)
+		}
+		if moveErr == nil {
 			lost.paths = append(lost.paths, leaving)
-		} else if !errors.Is(renameErr, os.ErrNotExist) {
-			err = errors.Join(err, renameErr, removeIfThere(content))
+		} else if !errors.Is(moveErr, os.ErrNotExist) {
+			err = errors.Join(err, moveErr, removeIfThere(content))
 		}
 		if err != nil {
 			c.log.Warn("cannot remove a cached file: its bytes are no longer counted", "file", key, "error", err)
@@ -356,9 +358,11 @@ func (c *Cache) finish(lost losses) {
 // rewriteMetadata brings changed attributes to the disk. A failure costs no
 // data: after a restart the old attributes hold, which are the cautious ones.
 func (c *Cache) rewriteMetadata(f *stored) {
-	temp := c.tempPath()
 	c.note(fileChanged, f.Digest)
-	err := writeMetadata(temp, f.metadata(c.self()))
+	temp, err := c.tempPath()
+	if err == nil {
+		err = writeMetadata(temp, f.metadata(c.self()))
+	}
 	if err == nil {
 		err = os.Rename(temp, c.contentPath(f.Digest)+metaSuffix)
 	}

@@ -36,6 +36,18 @@ func TestACacheThatSomebodyRemovedGoesOn(t *testing.T) {
 	}
 }
 
+// What is dropped is gone from the disk also where only the empty temporary folder was removed.
+func TestWhatIsDroppedIsGoneWithoutATemporaryFolder(t *testing.T) {
+	c := openCache(t, Config{})
+	entry := put(t, c, "lfn:in", someBytes(1, 1000))
+	if err := errors.Join(os.RemoveAll(filepath.Join(c.dir, tempFolder)), c.Drop("lfn:in")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(c.contentPath(entry.Digest)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the content of a dropped file is left: %v", err)
+	}
+}
+
 // TestDamageIsNoticedAtPin: jobs do modify their inputs (FACTS, traps).
 func TestDamageIsNoticedAtPin(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{

@@ -97,10 +97,9 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 	if how.name != "" {
 		f.Names = []task.FileKey{how.name}
 	}
-	meta := c.tempPath()
+	meta, err := c.tempPath()
 	defer func() { _ = removeIfThere(meta) }() // gone after success; else Open empties the folder
 	folder := filepath.Dir(c.contentPath(f.Digest))
-	err := c.makeTempFolder()
 	if err == nil {
 		err = writeMetadata(meta, f.metadata(c.self()))
 	}

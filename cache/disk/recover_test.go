@@ -171,8 +171,9 @@ func TestRecoveryDiscards(t *testing.T) {
 				t.Fatal(err)
 			}
 			stray := filepath.Join(filepath.Dir(c.contentPath(entry.Digest)), "stray")
-			err := errors.Join(damage(t, c, c.contentPath(entry.Digest)),
-				os.WriteFile(stray, nil, 0o600), os.WriteFile(c.tempPath(), nil, 0o600))
+			temp, err := c.tempPath()
+			err = errors.Join(err, damage(t, c, c.contentPath(entry.Digest)),
+				os.WriteFile(stray, nil, 0o600), os.WriteFile(temp, nil, 0o600))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -85,8 +85,8 @@ func (c *Cache) create(key task.FileKey, size task.Bytes) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
-	w := &Writer{cache: c, key: key, size: size, path: c.tempPath(), reserved: max(size, 0)}
-	if err = c.makeTempFolder(); err == nil {
+	w := &Writer{cache: c, key: key, size: size, reserved: max(size, 0)}
+	if w.path, err = c.tempPath(); err == nil {
 		w.file, err = c.system.openTemp(w.path)
 	}
 	if err == nil {

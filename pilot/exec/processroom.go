@@ -28,14 +28,14 @@ type processRoom struct{ node, own int }
 
 // roomForProcesses asks the kernel, whose files are below proc: the node's numbers of
 // processes and of threads, the control groups of the pilot, and the limit that payloads
-// inherit unless they are root's.
-func roomForProcesses(proc string, uid int) processRoom {
+// inherit unless they are root's, of whose account that many are there.
+func roomForProcesses(proc string, uid, account int) processRoom {
 	room := processRoom{node: math.MaxInt32, own: math.MaxInt32}
 	used := 0
 	if load, err := os.ReadFile(filepath.Join(proc, "loadavg")); err == nil {
 		if fields := strings.Fields(string(load)); len(fields) > 3 {
 			_, threads, _ := strings.Cut(fields[3], "/")
-			used, _ = strconv.Atoi(threads)
+			used, _ = strconv.Atoi(threads) // 0 if the kernel does not say: half of the room is left anyway
 		}
 	}
 	for _, name := range []string{"pid_max", "threads-max"} {
@@ -51,7 +51,7 @@ func roomForProcesses(proc string, uid int) processRoom {
 	}
 	var limit unix.Rlimit
 	if uid != 0 && unix.Getrlimit(unix.RLIMIT_NPROC, &limit) == nil && limit.Cur < math.MaxInt32 {
-		room.own = min(room.own, max(0, int(limit.Cur)-threadsOf(uid)))
+		room.own = min(room.own, max(0, int(limit.Cur)-account))
 	}
 	return room
 }

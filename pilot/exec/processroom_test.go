@@ -61,7 +61,7 @@ func TestProcessesOfAFakeNode(t *testing.T) {
 		"more than there may be":      {node(3000, large, 5000), processRoom{0, 1<<31 - 1}},
 		"a kernel that tells nothing": {map[string]string{}, processRoom{1<<31 - 1, 1<<31 - 1}},
 	} {
-		room := roomForProcesses(fakeProc(t, c.files), 0) // root, whom no limit of an account binds
+		room := roomForProcesses(fakeProc(t, c.files), 0, 0) // root, whom no limit of an account binds
 		if room != c.room {
 			t.Errorf("%s: %+v, want %+v", name, room, c.room)
 		}

@@ -83,7 +83,9 @@ func New(cfg Config) (*Runner, error) {
 		cancel: map[string]context.CancelCauseFunc{}, held: map[string]string{},
 	}
 	r.policy = newPolicy(cfg)
-	r.shareProcesses(roomForProcesses("/proc", r.cfg.payloadUID()), threadsOf(r.cfg.payloadUID()))
+	uid := r.cfg.payloadUID()
+	account := threadsOf(uid)
+	r.shareProcesses(roomForProcesses("/proc", uid, account), account)
 	if cfg.Sandbox != Off {
 		r.groups = openCgroups("/proc/self", cfg.Logger)
 	}

@@ -160,9 +160,7 @@ func (h *taskHandlers) ListWorkflowOutputs(ctx context.Context, in *pb.ListWorkf
 			return err
 		}
 		room := pageRoom{entries: size}
-		for names := w.Outputs[min(from, uint64(len(w.Outputs))):]; len(names) > 0; {
-			part := names[:min(len(names), loadedAtOnce)]
-			names = names[len(part):]
+		for part := range slices.Chunk(w.Outputs[min(from, uint64(len(w.Outputs))):], loadedAtOnce) {
 			records, err := t.Files().Load(part...)
 			if err != nil {
 				return fmt.Errorf("load outputs of %s: %w", w.ID, err)
