@@ -12,24 +12,27 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 )
 
 // node is a worker node with its pilot.
 type node struct {
 	*world
 	Node
-	site    *site
-	index   int // over all sites
-	peer    task.PeerID
-	id      task.PilotID
-	alive   bool
-	load    sim.Load
-	worker  *worker.Worker
-	master  *master.Master
-	fetcher *fetcher
-	cached  *cache.Index
-	up      sim.LinkID
-	down    sim.LinkID
+	site       *site
+	index      int // over all sites
+	peer       task.PeerID
+	id         task.PilotID
+	connection serving.Connection // to the queue
+	alive      bool
+	load       sim.Load
+	worker     *worker.Worker
+	master     *master.Master
+	fetcher    *fetcher
+	cached     *cache.Index
+	up         sim.LinkID
+	down       sim.LinkID
 
 	workerWakes, masterWakes wakeup
 	attempts                 map[task.AttemptID]*attempt
@@ -79,21 +82,19 @@ func newNode(s *site, described Node, index int, load sim.Load) *node {
 	return n
 }
 
-func (n *node) resources() task.Resources {
-	return task.Resources{Cores: n.Cores, Memory: n.Memory, Disk: task.TiB}
-}
-
 // join registers the pilot; the first of a site is master.
 func (n *node) join() error {
-	registered, err := n.queue.register(n)
+	n.queue.requests++
+	registered, self, err := n.queue.Register(taskqueue.Registration{
+		Site: n.site.Name, Peer: n.peer, PilotDescription: taskqueue.PilotDescription{
+			Slots: n.Slots, Resources: task.Resources{Cores: n.Cores, Memory: n.Memory, Disk: task.TiB}, Host: string(n.peer), Features: n.Features,
+			Addresses: []string{"/memory/" + string(n.peer)}, Ends: n.now().Add(10 * 365 * 24 * time.Hour),
+		},
+	})
 	if err != nil {
 		return err
 	}
-	n.id = registered.Pilot
-	self := matcher.Pilot{
-		ID: n.id, Site: n.site.Name, Host: string(n.peer), Resources: n.resources(), Slots: n.Slots, Features: n.Features,
-		Arch: "amd64", OS: "linux", Lifetime: 10 * 365 * 24 * time.Hour,
-	}
+	n.id = self.ID
 	evaluator := matcher.NewEvaluator(self, n.holds, n.compiler)
 	n.worker = worker.New(worker.DefaultConfig(), self, n.peer, evaluator)
 	n.master = master.New(master.DefaultConfig(), n.id, n.compiler)
@@ -115,6 +116,7 @@ func (n *node) join() error {
 func (n *node) die() {
 	n.record.Note(n.timeline.Now(), "dies", int64(n.index))
 	n.alive = false
+	n.queue.HangUp(&n.connection)
 	if !slices.ContainsFunc(n.nodes, func(other *node) bool { return other.alive }) && n.failure == nil {
 		n.failure = fmt.Errorf("no node is left after %s: %d of %d tasks are not done", n.timeline.Now(), len(n.config.Workload.Tasks)-n.done, len(n.config.Workload.Tasks))
 	}

@@ -234,7 +234,7 @@ func (s *site) elect() {
 		s.timeline.After(time.Second, s.elect)
 	default:
 		s.office, s.term = candidate, claimed.Term
-		s.install(master.TookOffice{Term: s.term, Settings: s.queue.settings(s), Leases: claimed.Leases, Revoked: claimed.Revoked, Alone: s.alone()})
+		s.install(master.TookOffice{Term: s.term, Settings: claimed.Settings, Leases: claimed.Leases, Revoked: claimed.Revoked, Alone: s.alone()})
 	}
 }
 

@@ -35,8 +35,8 @@ func TestNothingRunsAtAPilotThatLeft(t *testing.T) {
 	if len(w.queue.runningAt(gone)) == 0 {
 		t.Fatal("the queue does not know what has begun")
 	}
-	if err := w.queue.update(func(t *taskqueue.Turn) error {
-		return w.queue.rules.Leave(t, taskqueue.Leaving{Pilot: gone.id, Site: s.name, Reason: "told to stop"})
+	if err := w.queue.Update(func(t *taskqueue.Turn) error {
+		return w.queue.Rules.Leave(t, taskqueue.Leaving{Pilot: gone.id, Site: s.name, Reason: "told to stop"})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestALateStartAtADeadPilotIsLost(t *testing.T) {
 	w.runUntil(time.Minute, func() bool { return w.queue.pilot(gone.id).State == taskqueue.PilotDead })
 	office := w.queue.site(s.name)
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.Sync(t, task.Sync{Site: s.name, Pilot: office.Master, Term: office.Term, Starts: []task.Start{start}})
+		_, err := w.queue.Rules.Sync(t, task.Sync{Site: s.name, Pilot: office.Master, Term: office.Term, Starts: []task.Start{start}})
 		return err
 	})
 	if running := w.queue.runningAt(gone); len(running) > 0 {

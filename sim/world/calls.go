@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -14,10 +13,10 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/sim/server"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
-	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 )
 
 // The calls of masters, and of pilots that are their own: links and time are virtual, what
@@ -25,50 +24,29 @@ import (
 
 const signsTime = time.Second // between two notes of signs of life
 
-// call is a Sync or a Pull that has come to the queue.
+// call is a Sync or a Pull on its way to the queue and back.
 type call struct {
-	*serving.Call
+	server.Call
 	from      *node
 	asked     time.Time // by the pilot's clock
 	number    uint64
-	pilot     task.PilotID
-	site      task.Site
 	pull      bool
-	look      func() (reply task.PullReply, office bool, err error)
-	reply     task.PullReply
-	over      bool // it was answered, or nobody answers it
 	lostReply bool
-	waits     int
 }
 
-// serveCalls begins as a new process does, which has no calls.
-func (q *queue) serveCalls() {
-	q.desk, q.calling = serving.NewDesk(serving.DefaultHolds), nil
-	q.matching = serving.NewMatching(serving.Turns{
-		Rules: q.rules, Clock: q.clock,
-		Update: func(_ context.Context, change func(*taskqueue.Turn) error) error { return q.update(change) },
-		View: func(_ context.Context, read func(*taskqueue.Turn) error) error {
-			q.view(read)
-			return nil
-		},
-	}, q.desk, func() { q.after(0, q.callIn) })
-}
-
-func (q *queue) moment() serving.Moment {
-	return serving.Moment{Service: q.clock(), Machine: q.net.Now()}
-}
+func (q *queue) Stir() { q.after(0, q.callIn) }
 
 // callIn wakes pilots for tasks that have come up.
 func (q *queue) callIn() {
 	if !q.away {
-		q.noted(q.matching.CallIn(context.Background()))
+		q.noted(q.Matching.CallIn(context.Background()))
 	}
 }
 
 // lookAfter does for sites without a master in office what one would do.
 func (q *queue) lookAfter() {
 	if q.works() {
-		q.noted(q.matching.LookAfter(context.Background()))
+		q.noted(q.Matching.LookAfter(context.Background()))
 	}
 }
 
@@ -80,7 +58,7 @@ func (q *queue) noteSigns() {
 	now := q.clock()
 	q.must(func(t *taskqueue.Turn) error {
 		for _, s := range q.sites {
-			if err := q.matching.SaveSigns(t, s.name, now); err != nil {
+			if err := q.Matching.SaveSigns(t, s.name, now); err != nil {
 				return err
 			}
 		}
@@ -108,37 +86,24 @@ func (n *node) callPull(a master.CallPull) {
 // pull carries the call to the queue of a pilot that is its own master.
 func (q *queue) pull(from *node, a master.CallPull) {
 	request := taskpb.Pull(a.Pull)
-	q.carry(&call{from: from, asked: from.clock(), number: a.N, pilot: from.id, site: a.Pull.Site, pull: true}, proto.Size(request), func(c *call, wake func()) error {
+	q.carry(&call{from: from, number: a.N, pull: true}, proto.Size(request), func(c *call) error {
 		told, err := taskpb.FromPull(overWire(q, request, &pb.PullRequest{}), from.id)
-		if err != nil {
-			return err
+		if err == nil {
+			q.Pull(&c.Call, &told)
 		}
-		c.Call = q.desk.Pull(q.moment(), &told, &from.connection, wake)
-		capacity := q.matching.Hear(c.Call, &told)
-		c.look = func() (task.PullReply, bool, error) {
-			return q.matching.Pull(context.Background(), c.Call, &told, capacity)
-		}
-		return nil
+		return err
 	})
 }
 
 // sync carries a master's call to the queue.
 func (q *queue) sync(from *node, a master.CallSync) {
 	request := taskpb.Sync(a.Sync)
-	q.carry(&call{from: from, asked: from.clock(), number: a.N, pilot: from.id, site: a.Sync.Site}, proto.Size(request), func(c *call, wake func()) error {
+	q.carry(&call{from: from, number: a.N}, proto.Size(request), func(c *call) error {
 		told, err := taskpb.FromSync(overWire(q, request, &pb.SyncRequest{}), from.id)
-		if err != nil {
-			return err
+		if err == nil {
+			q.Sync(&c.Call, &told)
 		}
-		c.Call = q.desk.Sync(q.moment(), &told, &from.connection, wake)
-		c.look = func() (reply task.PullReply, office bool, err error) {
-			err = q.update(func(t *taskqueue.Turn) (err error) {
-				reply.SyncReply, err = q.rules.Sync(t, told)
-				return err
-			})
-			return reply, true, err
-		}
-		return nil
+		return err
 	})
 }
 
@@ -168,7 +133,10 @@ func (q *queue) losesNext() (call, reply bool) {
 }
 
 // carry brings a call to the queue, which parks it while there is no news.
-func (q *queue) carry(c *call, size int, arrive func(c *call, wake func()) error) {
+func (q *queue) carry(c *call, size int, arrive func(*call) error) {
+	c.By, c.asked = &c.from.connection, c.from.clock()
+	c.Answer = func(reply *task.PullReply, err error) { q.answer(c, reply, err) }
+	c.Lost = func() { q.fail(c) }
 	lost, lostReply := q.losesNext()
 	c.lostReply = lostReply
 	if q.delayCall > 0 {
@@ -187,124 +155,83 @@ func (q *queue) carry(c *call, size int, arrive func(c *call, wake func()) error
 		q.calls++
 		q.callBytes += size
 		c.from.calls.count(q.now(), c.from)
-		if err := arrive(c, func() { q.after(0, func() { q.attend(c) }) }); err != nil {
-			q.refuse(c, err)
+		if err := arrive(c); err != nil {
+			q.answer(c, nil, err)
 			return
 		}
-		q.calling = append(q.calling, c)
-		q.attend(c)
+		q.mayDouble(c)
+		q.Serve(&c.Call)
 	})
+}
+
+// mayDouble has looks at a call be carried out twice, if that is to happen.
+func (q *queue) mayDouble(c *call) {
+	look := c.Look
+	c.Look = func() (reply task.PullReply, office bool, err error) {
+		reply, office, err = look()
+		if q.doubles > 0 && !q.away {
+			q.doubles--
+			q.note("the call of %s is carried out twice", c.from.id)
+			reply, office, err = look()
+		}
+		return reply, office, err
+	}
 }
 
 // carryLate carries a call out when its caller has given up, as a queue does that stood
 // still with the call in its hands. Newer calls come before it.
-func (q *queue) carryLate(c *call, arrive func(c *call, wake func()) error) {
+func (q *queue) carryLate(c *call, arrive func(*call) error) {
 	q.fail(c)
 	q.after(callFailure+time.Duration(q.random.Int64N(int64(time.Minute))), func() {
 		if q.away {
 			return
 		}
-		err := arrive(c, func() {})
+		err := arrive(c)
 		if err == nil {
-			_, _, err = c.look()
-			q.leave(c)
+			err = q.ServeLate(&c.Call)
 		}
-		q.note("a call of %s that it gave up long ago is carried out: %v", c.pilot, err)
+		q.note("a call of %s that it gave up long ago is carried out: %v", c.from.id, err)
 	})
-}
-
-// attend does with a call what the desk says, as the product's server does.
-func (q *queue) attend(c *call) {
-	for !c.over {
-		do, wait := q.desk.Next(q.moment(), c.Call)
-		switch do {
-		case serving.Answer:
-			q.leave(c)
-			q.answer(c, master.SyncAnswered{})
-		case serving.Look:
-			reply, office, err := c.look()
-			if q.doubles > 0 && !q.away {
-				q.doubles--
-				q.note("the call of %s is carried out twice", c.pilot)
-				reply, office, err = c.look()
-			}
-			switch {
-			case c.over: // the power has failed
-			case err != nil:
-				q.leave(c)
-				q.refuse(c, err)
-			default:
-				c.reply = reply
-				q.desk.Looked(q.moment(), c.Call, &reply, office)
-			}
-		case serving.Wait:
-			c.waits++
-			waits := c.waits
-			q.after(wait, func() {
-				if c.waits == waits {
-					q.attend(c)
-				}
-			})
-			return
-		}
-	}
-}
-
-// leave ends a call.
-func (q *queue) leave(c *call) (newest bool) {
-	c.over = true
-	q.calling = slices.DeleteFunc(q.calling, func(other *call) bool { return other == c })
-	return q.desk.Leave(q.moment(), c.Call)
 }
 
 // hangUp notes that a pilot's process is gone: the kernel ends its connections.
 func (q *queue) hangUp(n *node) {
-	if q.away || n.offline {
-		return
-	}
-	q.desk.HangUp(q.moment(), &n.connection)
-	for _, c := range slices.Clone(q.calling) {
-		if c.from == n && q.leave(c) && c.pull {
-			q.matching.Broken(c.site, c.pilot)
-		}
+	if !q.away && !n.offline {
+		q.HangUp(&n.connection)
 	}
 }
 
 // answer brings an answer to the caller.
-func (q *queue) answer(c *call, answer master.SyncAnswered) {
-	answer.N = c.number
-	if answer.Err == "" {
+func (q *queue) answer(c *call, reply *task.PullReply, err error) {
+	answer := master.SyncAnswered{N: c.number}
+	if err != nil {
+		var stale *taskqueue.StaleTermError
+		answer.Err, answer.Stale = err.Error(), errors.As(err, &stale)
+		if !answer.Stale {
+			q.note("the queue refuses the call of %s: %v", c.from.id, err)
+			c.from.refused(err)
+		}
+	} else {
 		var decoded task.PullReply
-		var err error
 		if c.pull {
-			decoded, err = taskpb.FromPullReply(overWire(q, taskpb.PullReply(c.reply), &pb.PullResponse{}))
+			decoded, err = taskpb.FromPullReply(overWire(q, taskpb.PullReply(*reply), &pb.PullResponse{}))
 		} else {
-			decoded.SyncReply, err = taskpb.FromSyncReply(overWire(q, taskpb.SyncReply(c.reply.SyncReply), &pb.SyncResponse{}))
+			decoded.SyncReply, err = taskpb.FromSyncReply(overWire(q, taskpb.SyncReply(reply.SyncReply), &pb.SyncResponse{}))
 		}
 		if err != nil {
-			q.judge.Fatalf("the answer to %s: %v", c.pilot, err)
+			q.judge.Fatalf("the answer to %s: %v", c.from.id, err)
 		}
 		answer.Reply, answer.CacheVersion = decoded.SyncReply, decoded.CacheVersion
 	}
 	q.after(callTime+q.lag, func() {
 		if c.lostReply || c.from.deaf || !c.from.reaches() {
-			q.note("the answer to %s is lost", c.pilot)
+			q.note("the answer to %s is lost", c.from.id)
 			q.fail(c)
 			return
 		}
 		c.from.takeSettings(c.asked, answer.Reply.Settings)
 		c.from.stepMaster(answer)
 	})
-}
-
-func (q *queue) refuse(c *call, err error) {
-	var stale *taskqueue.StaleTermError
-	answer := master.SyncAnswered{Err: err.Error(), Stale: errors.As(err, &stale)}
-	if !answer.Stale {
-		q.note("the queue refuses the call of %s: %v", c.pilot, err)
-		c.from.refused(err)
-	}
-	q.answer(c, answer)
 }
 
 // fail ends a call that nobody answers.
@@ -323,8 +250,8 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 	}
 	q.calls++
 	var result taskqueue.ClaimResult
-	err := q.update(func(t *taskqueue.Turn) (err error) {
-		result, err = q.matching.Claim(t, taskqueue.Claim{Site: n.site.name, Pilot: n.id, Expected: c.Expected, Resigned: c.Resigned, Ballot: c.Ballot})
+	err := q.Update(func(t *taskqueue.Turn) (err error) {
+		result, err = q.Matching.Claim(t, taskqueue.Claim{Site: n.site.name, Pilot: n.id, Expected: c.Expected, Resigned: c.Resigned, Ballot: c.Ballot})
 		return err
 	})
 	if err != nil {
@@ -333,7 +260,7 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 		return dht.ClaimAnswer{}
 	}
 	if result.Granted {
-		q.desk.WakeSite(n.site.name)
+		q.Desk.WakeSite(n.site.name)
 	}
 	if lostReply || n.deaf {
 		w.note("%s does not hear the answer to its claim: granted %v", n.id, result.Granted)
@@ -368,13 +295,7 @@ func (q *queue) deliver(n *node, d worker.DeliverToQueue) {
 		n.calls.count(q.now(), n)
 		request := &pb.DeliverOutcomesRequest{Site: string(n.site.name), Outcomes: taskpb.Outcomes(d.Outcomes), Stored: taskpb.StoredList(d.Stored)}
 		q.callBytes += proto.Size(request)
-		delivered := worker.DeliveredToQueue{}
-		err := q.update(func(t *taskqueue.Turn) (err error) {
-			delivered.Acks, err = q.rules.Deliver(t, taskqueue.Delivery{
-				Site: n.site.name, Pilot: n.id, Outcomes: slices.Clone(d.Outcomes), Stored: slices.Clone(d.Stored),
-			})
-			return err
-		})
+		delivered, err := q.Deliver(n.site.name, n.id, &d)
 		if err != nil {
 			q.note("the queue refuses the delivery of %s: %v", n.id, err)
 			n.refused(err)
@@ -383,9 +304,6 @@ func (q *queue) deliver(n *node, d worker.DeliverToQueue) {
 		if lostReply || n.deaf {
 			q.note("the answer to the delivery of %s is lost", n.id)
 			return
-		}
-		for _, s := range d.Stored {
-			delivered.Stored = append(delivered.Stored, s.Output())
 		}
 		q.after(callTime, func() { n.stepWorker(delivered) })
 	})

@@ -26,7 +26,7 @@ func (s *storm) clearsAway() {
 	})
 	for i := range all {
 		s.queue.must(func(t *taskqueue.Turn) error {
-			_, err := s.queue.rules.DeleteWorkflow(t, all[i].ID, false)
+			_, err := s.queue.Rules.DeleteWorkflow(t, all[i].ID, false)
 			return err
 		})
 	}

@@ -31,7 +31,7 @@ func TestCachesDropWhatWasDeleted(t *testing.T) {
 		return gones, keeps
 	}
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.DeleteWorkflow(t, gone, false)
+		_, err := w.queue.Rules.DeleteWorkflow(t, gone, false)
 		return err
 	})
 	w.run(11 * time.Minute)

@@ -66,7 +66,7 @@ func (c *client) ask(do func(*taskqueue.Turn) error, told func(ok bool)) {
 			c.after(callFailure, func() { told(false) })
 			return
 		}
-		err := c.queue.update(do)
+		err := c.queue.Update(do)
 		if lostReply || c.queue.away {
 			c.after(callFailure, func() { told(false) })
 			return
@@ -88,7 +88,7 @@ func (c *client) submit() {
 	}
 	var submitted taskqueue.Submitted
 	c.ask(func(t *taskqueue.Turn) (err error) {
-		submitted, err = c.queue.rules.Submit(t, submission)
+		submitted, err = c.queue.Rules.Submit(t, submission)
 		return err
 	}, func(ok bool) {
 		if !ok {
@@ -122,9 +122,9 @@ func (c *client) request(in request, then func()) {
 		var err error
 		switch in.verb {
 		case cancel:
-			n, err = c.queue.rules.CancelTask(t, in.task)
+			n, err = c.queue.Rules.CancelTask(t, in.task)
 		case retry:
-			n, err = c.queue.rules.RetryTask(t, in.task)
+			n, err = c.queue.Rules.RetryTask(t, in.task)
 		}
 		if err != nil {
 			return err
@@ -226,8 +226,8 @@ func (c *client) settle() {
 	if c.queue.workflow(c.flow).ID == "" {
 		return // of after the backup
 	}
-	err := c.queue.update(func(t *taskqueue.Turn) error {
-		_, err := c.queue.rules.RetryWorkflow(t, c.flow, false)
+	err := c.queue.Update(func(t *taskqueue.Turn) error {
+		_, err := c.queue.Rules.RetryWorkflow(t, c.flow, false)
 		return err
 	})
 	if err != nil && !errors.Is(err, taskqueue.ErrConflict) { // which says that nothing ended badly

@@ -119,7 +119,7 @@ func TestCopiesThatUsersFindBadAreStoredAgain(t *testing.T) {
 		for _, want := range []bool{true, false} { // once
 			var struck bool
 			w.queue.must(func(t *taskqueue.Turn) (err error) {
-				struck, err = w.queue.rules.Strike(t, file, url)
+				struck, err = w.queue.Rules.Strike(t, file, url)
 				return err
 			})
 			if struck != want {

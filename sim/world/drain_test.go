@@ -17,7 +17,7 @@ func TestASiteThatTakesNoWorkGetsNone(t *testing.T) {
 	s := w.addSite("siteA", nil)
 	last := w.start(s, 1, 1)[0]
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.Register(t, taskqueue.Registration{
+		_, err := w.queue.Rules.Register(t, taskqueue.Registration{
 			Site: s.name, Peer: "never", PilotDescription: taskqueue.PilotDescription{
 				Slots: 4, Host: "never", Resources: task.Resources{Cores: 4, Memory: 16 * task.GiB},
 				Addresses: []string{"/memory/never"}, Ends: w.net.Now().Add(24 * time.Hour),

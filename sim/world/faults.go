@@ -216,7 +216,7 @@ var kinds = []kind{
 		}
 		n := d.victim(live)
 		s.note("an operator drains %s", n.id)
-		return s.queue.update(func(t *taskqueue.Turn) error { return s.queue.rules.DrainPilot(t, n.id) }) == nil
+		return s.queue.Update(func(t *taskqueue.Turn) error { return s.queue.Rules.DrainPilot(t, n.id) }) == nil
 	}},
 }
 
@@ -273,7 +273,7 @@ func (s *storm) registersInVain(at *site) bool {
 	number := len(s.pilots)
 	peer := task.PeerID(fmt.Sprintf("peer-%05d-%d", number, s.injected["registration lost"]))
 	return s.queue.must(func(t *taskqueue.Turn) error {
-		_, err := s.queue.rules.Register(t, taskqueue.Registration{
+		_, err := s.queue.Rules.Register(t, taskqueue.Registration{
 			Site: at.name, Peer: peer, PilotDescription: taskqueue.PilotDescription{
 				Slots: 2, Host: "host-" + string(peer), Resources: task.Resources{Cores: 2, Memory: task.GiB, Disk: task.GiB},
 				Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer), Ends: s.net.Now().Add(30 * 24 * time.Hour),
@@ -285,7 +285,7 @@ func (s *storm) registersInVain(at *site) bool {
 
 // drainSite stops hand-outs to a site, or lets them go on, once the queue takes that.
 func (s *storm) drainSite(at *site, drain bool) {
-	if !s.queue.works() || s.queue.update(func(t *taskqueue.Turn) error { return s.queue.rules.DrainSite(t, at.name, drain) }) != nil {
+	if !s.queue.works() || s.queue.Update(func(t *taskqueue.Turn) error { return s.queue.Rules.DrainSite(t, at.name, drain) }) != nil {
 		s.after(time.Second, func() { s.drainSite(at, drain) })
 		return
 	}

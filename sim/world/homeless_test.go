@@ -35,7 +35,7 @@ func TestWorkflowEndsWhereNothingIsStored(t *testing.T) {
 		t.Fatalf("%+v", found)
 	}
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///siteA", RemoteRead: true}})
+		_, err := w.queue.Rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///siteA", RemoteRead: true}})
 		return err
 	})
 	w.finish(flow, 5*time.Minute)
@@ -66,7 +66,7 @@ func TestLostOutputsOfAnEndedWorkflow(t *testing.T) {
 		t.Fatalf("%d payloads started: %+v", len(w.started), found)
 	}
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.RetryWorkflow(t, flow, true)
+		_, err := w.queue.Rules.RetryWorkflow(t, flow, true)
 		return err
 	})
 	if !w.runUntil(5*time.Minute, func() bool { return w.queue.workflow(flow).Homeless == 10 && w.queue.workflow(flow).Over() }) {
@@ -161,7 +161,7 @@ func TestADrainedSiteWithoutStorageKeepsNoTasksWaiting(t *testing.T) {
 		if !w.runUntil(10*time.Minute, func() bool { return len(w.ended) >= 4 }) {
 			t.Fatalf("%d have ended", len(w.ended))
 		}
-		w.queue.must(func(t *taskqueue.Turn) error { return w.queue.rules.DrainSite(t, b.name, true) })
+		w.queue.must(func(t *taskqueue.Turn) error { return w.queue.Rules.DrainSite(t, b.name, true) })
 		ran := len(w.started)
 		w.start(a, 2, 2)
 		if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Counts[task.Done] == len(tasks) }) {
@@ -232,7 +232,7 @@ func apart(t *testing.T, seed uint64) (w *world, a, b *site, flow task.WorkflowI
 
 func (w *world) retry(flow task.WorkflowID) {
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.RetryWorkflow(t, flow, true)
+		_, err := w.queue.Rules.RetryWorkflow(t, flow, true)
 		return err
 	})
 }
@@ -248,7 +248,7 @@ func TestATaskBetweenTwoSitesWithoutStorageEnds(t *testing.T) {
 			t.Fatalf("seed %d: after a retry it is not over: %+v", seed, w.queue.workflow(flow))
 		}
 		w.queue.must(func(t *taskqueue.Turn) error {
-			_, err := w.queue.rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///siteA", RemoteRead: true}})
+			_, err := w.queue.Rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///siteA", RemoteRead: true}})
 			return err
 		})
 		w.run(time.Minute)
@@ -263,7 +263,7 @@ func TestATaskBetweenTwoSitesWithoutStorageEnds(t *testing.T) {
 func TestADrainedSiteWithoutStorageKeepsNoJoinWaiting(t *testing.T) {
 	for seed := range uint64(3) {
 		w, a, _, flow := apart(t, seed+1)
-		w.queue.must(func(t *taskqueue.Turn) error { return w.queue.rules.DrainSite(t, a.name, true) })
+		w.queue.must(func(t *taskqueue.Turn) error { return w.queue.Rules.DrainSite(t, a.name, true) })
 		w.retry(flow)
 		if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Counts[task.Done] == 13 }) {
 			t.Fatalf("seed %d: %+v", seed, w.queue.workflow(flow))

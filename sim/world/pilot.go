@@ -116,18 +116,11 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		change(&registration)
 	}
 	n.host = registration.Host
-	var registered taskqueue.Registered
-	if !w.queue.must(func(t *taskqueue.Turn) (err error) {
-		registered, err = w.queue.rules.Register(t, registration)
-		return err
-	}) {
+	registered, self, err := w.queue.Register(registration)
+	if w.queue.noted(err); err != nil {
 		return nil
 	}
 	n.id = registered.Pilot
-	self := matcher.Pilot{
-		ID: n.id, Site: s.name, Host: n.host, Resources: registration.Resources, Slots: slots, Features: registration.Features, Walls: registration.Walls,
-		Arch: "amd64", OS: "linux", Lifetime: 30 * 24 * time.Hour,
-	}
 	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler)
 	n.worker, n.master = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler)
 	n.office = office.New(n.peer, registered.Settings)

@@ -95,8 +95,8 @@ func (n *node) farewell() {
 	}
 	n.leaving = true
 	if lost, _ := n.queue.losesNext(); n.reaches() && !lost {
-		err := n.queue.update(func(t *taskqueue.Turn) error {
-			return n.queue.rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term, Unfinished: !n.drained})
+		err := n.queue.Update(func(t *taskqueue.Turn) error {
+			return n.queue.Rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term, Unfinished: !n.drained})
 		})
 		if err != nil {
 			n.note("%s cannot say goodbye: %v", n.id, err)

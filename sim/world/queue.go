@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/sim/server"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/serving"
@@ -16,19 +17,15 @@ import (
 // disk, with the product's serving around them.
 type queue struct {
 	*world
+	*server.Queue
 	disk   *disk
 	store  *tables.Store
 	config taskqueue.Config
-	rules  *taskqueue.Rules
 	away   bool // nobody answers, and its clock stands still
 	stood  time.Duration
 	gone   time.Duration // since when it is away, or its disk takes nothing
 	lag    time.Duration // that its disk takes for a commit
 	skew   time.Duration // by which its wall clock is wrong
-
-	desk     *serving.Desk
-	matching *serving.Matching
-	calling  []*call // under way
 
 	flow       taskqueue.Workflow // that was looked at last
 	flowWrites int                // when
@@ -56,9 +53,15 @@ func (q *queue) open() {
 		q.judge.Fatalf("the queue's store does not open: %v", err)
 	}
 	q.writes++
-	q.store, q.rules = store, taskqueue.NewRules(q.config)
-	q.serveCalls()
+	q.store, q.Queue = store, server.Open(q, store, q.random, q.config, serving.DefaultHolds)
 }
+
+// Times, After, Update and Stir satisfy server.Host.
+func (q *queue) Times() (service taskqueue.Instant, machine, wall time.Time) {
+	return q.clock(), q.net.Now(), q.net.Now().Add(q.skew)
+}
+
+func (q *queue) After(d time.Duration, do func()) { q.after(d, do) }
 
 // clock stands still while the queue is away or its disk takes nothing, and starts an
 // hour in: a mark of 0 means never.
@@ -69,9 +72,6 @@ func (q *queue) clock() taskqueue.Instant {
 	}
 	return taskqueue.Instant(time.Hour + at - q.stood)
 }
-
-// wall is what the clock on the wall of the queue's machine says.
-func (q *queue) wall() time.Time { return q.net.Now().Add(q.skew) }
 
 // works tells whether the queue does what nobody calls it for.
 func (q *queue) works() bool { return !q.away && !q.stuck() }
@@ -94,17 +94,13 @@ func (q *queue) diskFails(full, sick bool) {
 	}
 }
 
-// update applies rules in one transaction and wakes whom it concerns.
-func (q *queue) update(change func(*taskqueue.Turn) error) error {
+// Update applies rules in one transaction and wakes whom it concerns.
+func (q *queue) Update(change func(*taskqueue.Turn) error) error {
 	if q.away {
 		return errPower // it went away in the midst of what it did
 	}
-	var effects taskqueue.Effects
 	q.writes++
-	err := q.store.Update(context.Background(), func(tx taskqueue.Tx) error {
-		effects = taskqueue.Effects{}
-		return change(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.wall(), Random: q.random, Effects: &effects})
-	})
+	effects, err := q.Queue.Update(change)
 	if errors.Is(err, errPower) && !q.away {
 		q.note("the power of the queue's machine fails at a commit")
 		q.stop()
@@ -113,8 +109,6 @@ func (q *queue) update(change func(*taskqueue.Turn) error) error {
 	if err != nil {
 		return err
 	}
-	q.matching.Changed(&effects)
-	q.desk.Changed(&effects)
 	for _, s := range effects.Sites {
 		q.note("%s is in mode %s, before %q: %s", s.Site, s.Mode, s.Before, s.Why)
 	}
@@ -128,7 +122,7 @@ func (q *queue) update(change func(*taskqueue.Turn) error) error {
 
 // must is an update that has to succeed, unless the disk does not let it: false.
 func (q *queue) must(change func(*taskqueue.Turn) error) bool {
-	err := q.update(change)
+	err := q.Update(change)
 	if err != nil && !ofTheDisk(err) {
 		q.judge.Fatalf("the queue: %v", err)
 	}
@@ -142,80 +136,65 @@ func ofTheDisk(err error) bool {
 
 // view reads what the queue keeps.
 func (q *queue) view(read func(*taskqueue.Turn) error) {
-	err := q.store.View(context.Background(), func(tx taskqueue.Tx) error {
-		return read(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.wall(), Random: q.random, Effects: &taskqueue.Effects{}})
-	})
-	if err != nil {
+	if err := q.View(read); err != nil {
 		q.judge.Fatalf("look into the queue: %v", err)
 	}
 }
 
-// workflow is looked at after every event where something is waited for.
-func (q *queue) workflow(id task.WorkflowID) (found taskqueue.Workflow) {
-	if q.flow.ID == id && q.flowWrites == q.writes {
-		return q.flow
-	}
-	defer func() { q.flow, q.flowWrites = found, q.writes }()
-	q.view(func(t *taskqueue.Turn) error {
-		list, err := t.Workflows().Load(id)
-		if len(list) > 0 {
-			found = list[0]
-		}
+// read reads one thing of what the queue keeps.
+func read[T any](q *queue, of func(*taskqueue.Turn) (T, error)) (found T) {
+	q.view(func(t *taskqueue.Turn) (err error) {
+		found, err = of(t)
 		return err
 	})
 	return found
 }
 
-func (q *queue) tasks(id task.WorkflowID) (states []taskqueue.TaskState) {
-	q.view(func(t *taskqueue.Turn) (err error) {
-		states, err = t.Tasks().InWorkflow(id, 0, 1_000_000)
-		return err
-	})
-	return states
+// first is what was found, if anything.
+func first[T any](found []T) (one T) {
+	if len(found) > 0 {
+		one = found[0]
+	}
+	return one
 }
 
-func (q *queue) attempts(id task.ID) (attempts []taskqueue.Attempt) {
-	q.view(func(t *taskqueue.Turn) (err error) {
-		attempts, err = t.Attempts().OfTask(id)
-		return err
-	})
-	return attempts
+// workflow is looked at after every event where something is waited for.
+func (q *queue) workflow(id task.WorkflowID) taskqueue.Workflow {
+	if q.flow.ID != id || q.flowWrites != q.writes {
+		q.flow = first(read(q, func(t *taskqueue.Turn) ([]taskqueue.Workflow, error) { return t.Workflows().Load(id) }))
+		q.flowWrites = q.writes
+	}
+	return q.flow
 }
 
-func (q *queue) files() (files []taskqueue.FileRecord) {
-	q.view(func(t *taskqueue.Turn) (err error) {
-		files, err = t.Files().List("", "", 1_000_000)
-		return err
-	})
-	return files
+func (q *queue) tasks(id task.WorkflowID) []taskqueue.TaskState {
+	return read(q, func(t *taskqueue.Turn) ([]taskqueue.TaskState, error) { return t.Tasks().InWorkflow(id, 0, 1_000_000) })
 }
 
-func (q *queue) site(name task.Site) (record taskqueue.SiteRecord) {
-	q.view(func(t *taskqueue.Turn) error {
-		found, err := t.Sites().Load(name)
-		record = found[0]
-		return err
-	})
-	return record
+func (q *queue) attempts(id task.ID) []taskqueue.Attempt {
+	return read(q, func(t *taskqueue.Turn) ([]taskqueue.Attempt, error) { return t.Attempts().OfTask(id) })
 }
 
-func (q *queue) pilot(id task.PilotID) (record taskqueue.PilotRecord) {
-	q.view(func(t *taskqueue.Turn) error {
-		found, err := t.Pilots().Load(id)
-		if len(found) > 0 {
-			record = found[0]
-		}
-		return err
-	})
-	return record
+func (q *queue) files() []taskqueue.FileRecord {
+	return read(q, func(t *taskqueue.Turn) ([]taskqueue.FileRecord, error) { return t.Files().List("", "", 1_000_000) })
 }
 
-func (q *queue) alive(name task.Site) (pilots []task.PilotID) {
-	q.view(func(t *taskqueue.Turn) (err error) {
-		pilots, err = t.Pilots().IDsOfSite(name, taskqueue.PilotAlive, taskqueue.PilotDraining)
-		return err
+func (q *queue) site(name task.Site) taskqueue.SiteRecord {
+	return first(read(q, func(t *taskqueue.Turn) ([]taskqueue.SiteRecord, error) { return t.Sites().Load(name) }))
+}
+
+func (q *queue) pilot(id task.PilotID) taskqueue.PilotRecord {
+	return first(read(q, func(t *taskqueue.Turn) ([]taskqueue.PilotRecord, error) { return t.Pilots().Load(id) }))
+}
+
+func (q *queue) alive(name task.Site) []task.PilotID {
+	return read(q, func(t *taskqueue.Turn) ([]task.PilotID, error) {
+		return t.Pilots().IDsOfSite(name, taskqueue.PilotAlive, taskqueue.PilotDraining)
 	})
-	return pilots
+}
+
+func (q *queue) leasesOf(name task.Site) []taskqueue.Lease {
+	return read(q, func(t *taskqueue.Turn) ([]taskqueue.Lease, error) { return t.Leases().OfSite(name) })
 }
 
 // stop takes the queue away, as SIGKILL and a power cut do; start brings it back
@@ -227,11 +206,7 @@ func (q *queue) stop() {
 		q.gone = q.now()
 	}
 	q.away, q.disk.power = true, noCut
-	for _, c := range q.calling {
-		c.over = true
-		q.fail(c)
-	}
-	q.calling = nil
+	q.Kill()
 }
 
 func (q *queue) start() {
@@ -241,10 +216,10 @@ func (q *queue) start() {
 	q.open()
 	for _, s := range q.sites {
 		if record := q.site(s.name); record.Name != "" {
-			q.desk.Assume(s.name, record.Term, q.clock())
+			q.Desk.Assume(s.name, record.Term, q.clock())
 		}
 	}
-	q.must(func(t *taskqueue.Turn) error { return q.rules.LookAgain(t) })
+	q.must(func(t *taskqueue.Turn) error { return q.Rules.LookAgain(t) })
 }
 
 // startAgain brings it back unless somebody else has.
@@ -290,19 +265,11 @@ func (q *queue) restore(b backup) {
 // tick does what only time brings about, whenever it is due.
 func (q *queue) tick() {
 	next := q.clock().Add(time.Second)
-	if q.works() && q.must(func(t *taskqueue.Turn) error { return q.rules.Tick(t) }) {
-		q.view(func(t *taskqueue.Turn) (err error) {
-			next, err = q.rules.Deadline(t)
-			return err
-		})
+	if q.works() {
+		due, err := q.Tick()
+		if q.noted(err); err == nil {
+			next = due
+		}
 	}
 	q.after(max(next.Sub(q.clock()), 10*time.Millisecond), q.tick)
-}
-
-func (q *queue) leasesOf(name task.Site) (leases []taskqueue.Lease) {
-	q.view(func(t *taskqueue.Turn) (err error) {
-		leases, err = t.Leases().OfSite(name)
-		return err
-	})
-	return leases
 }

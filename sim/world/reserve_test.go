@@ -114,7 +114,7 @@ func TestKeptSlotsOutliveNobody(t *testing.T) {
 		t.Fatalf("%d pilots keep slots, want 2", keepers)
 	}
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.CancelWorkflow(t, second)
+		_, err := w.queue.Rules.CancelWorkflow(t, second)
 		return err
 	})
 	w.startOf(first, "big", master.DefaultConfig().Placing.ReserveAfter+2*run)

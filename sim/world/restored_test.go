@@ -34,8 +34,8 @@ func TestPilotThatTheQueueForgot(t *testing.T) {
 			}
 			return turn.Pilots().Delete(stranger.id)
 		})
-		err := w.queue.update(func(turn *taskqueue.Turn) error {
-			_, err := w.queue.rules.Claim(turn, taskqueue.Claim{Site: s.name, Pilot: stranger.id})
+		err := w.queue.Update(func(turn *taskqueue.Turn) error {
+			_, err := w.queue.Rules.Claim(turn, taskqueue.Claim{Site: s.name, Pilot: stranger.id})
 			return err
 		})
 		if !errors.Is(err, taskqueue.ErrStranger) {

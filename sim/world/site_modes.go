@@ -88,8 +88,8 @@ func settingsOf(w *world, data []byte) task.SiteSettings {
 func (n *node) tellUnreachable(reason string) {
 	asked := n.clock()
 	var settings task.SiteSettings
-	err := n.queue.update(func(t *taskqueue.Turn) (err error) {
-		settings, err = n.queue.rules.Unreachable(t, taskqueue.Unreachable{Site: n.site.name, Pilot: n.id, Reason: reason})
+	err := n.queue.Update(func(t *taskqueue.Turn) (err error) {
+		settings, err = n.queue.Rules.Unreachable(t, taskqueue.Unreachable{Site: n.site.name, Pilot: n.id, Reason: reason})
 		return err
 	})
 	n.note("%s is cut off from the others: mode %s, %v", n.id, settings.Mode, err)
@@ -105,7 +105,7 @@ func (n *node) try(trial uint64) {
 	}
 	var peers []taskqueue.Contact
 	n.queue.must(func(t *taskqueue.Turn) (err error) {
-		peers, err = n.queue.rules.Peers(t, n.id)
+		peers, err = n.queue.Rules.Peers(t, n.id)
 		return err
 	})
 	good, bad := 0, 0
@@ -123,8 +123,8 @@ func (n *node) try(trial uint64) {
 	n.queue.calls++
 	asked := n.clock()
 	var settings task.SiteSettings
-	err := n.queue.update(func(t *taskqueue.Turn) (err error) {
-		settings, err = n.queue.rules.Tried(t, taskqueue.Tried{
+	err := n.queue.Update(func(t *taskqueue.Turn) (err error) {
+		settings, err = n.queue.Rules.Tried(t, taskqueue.Tried{
 			Site: n.site.name, Pilot: n.id, Trial: trial, Reached: reached, Reason: "they do not answer",
 		})
 		return err
@@ -157,7 +157,7 @@ func (s *site) setMode(mode taskqueue.Mode) {
 		record.Replicate = "" // which only a master carries out
 	}
 	s.queue.must(func(t *taskqueue.Turn) error {
-		_, err := s.queue.rules.AddSite(t, record)
+		_, err := s.queue.Rules.AddSite(t, record)
 		return err
 	})
 }

@@ -17,7 +17,7 @@ func (q *queue) deleteGarbage() {
 	}
 	var page, named []task.Replica
 	q.view(func(t *taskqueue.Turn) (err error) {
-		page, named, err = q.rules.Garbage(t, 100)
+		page, named, err = q.Rules.Garbage(t, 100)
 		return err
 	})
 	if len(named) > 0 {
@@ -53,10 +53,10 @@ func (q *queue) tidy() {
 	}
 	var untidy, clean []task.WorkflowID
 	q.view(func(t *taskqueue.Turn) (err error) {
-		untidy, clean, err = q.rules.Untidy(t, 100)
+		untidy, clean, err = q.Rules.Untidy(t, 100)
 		return err
 	})
-	q.must(func(t *taskqueue.Turn) error { return q.rules.Tidied(t, clean...) })
+	q.must(func(t *taskqueue.Turn) error { return q.Rules.Tidied(t, clean...) })
 	for _, id := range untidy {
 		q.tidyWorkflow(id)
 	}
@@ -66,26 +66,26 @@ func (q *queue) tidyWorkflow(id task.WorkflowID) {
 	for after := uint64(0); ; {
 		var folders []taskqueue.Folder
 		q.view(func(t *taskqueue.Turn) (err error) {
-			folders, after, err = q.rules.Untold(t, id, after)
+			folders, after, err = q.Rules.Untold(t, id, after)
 			return err
 		})
 		for i := range folders {
 			s := q.element(folders[i].Element + "/")
 			if s.down {
-				q.must(func(t *taskqueue.Turn) error { return q.rules.TidyLater(t, id) })
+				q.must(func(t *taskqueue.Turn) error { return q.Rules.TidyLater(t, id) })
 				return
 			}
 			folders[i].Found = s.list(folders[i].Element + "/" + folders[i].Name + "/")
 		}
 		q.must(func(t *taskqueue.Turn) error {
-			n, err := q.rules.Tidy(t, folders)
+			n, err := q.Rules.Tidy(t, folders)
 			if n > 0 {
 				q.note("%d attempts have left copies of which nobody has told", n)
 			}
 			return err
 		})
 		if after == 0 {
-			q.must(func(t *taskqueue.Turn) error { return q.rules.Tidied(t, id) })
+			q.must(func(t *taskqueue.Turn) error { return q.Rules.Tidied(t, id) })
 			return
 		}
 	}
@@ -114,7 +114,7 @@ func (q *queue) lookAtStorage() {
 	}
 	var vacants []taskqueue.Vacant
 	q.view(func(t *taskqueue.Turn) (err error) {
-		vacants, err = q.rules.Vacants(t)
+		vacants, err = q.Rules.Vacants(t)
 		return err
 	})
 	for _, v := range vacants {
@@ -132,7 +132,7 @@ func (q *queue) lookAtStorage() {
 		}
 		if len(found)+len(missing) > 0 {
 			q.note("the queue has looked at the storage of %s: %d files found, %d missing", v.Site, len(found), len(missing))
-			q.must(func(t *taskqueue.Turn) error { return q.rules.Looked(t, v.Site, found, missing) })
+			q.must(func(t *taskqueue.Turn) error { return q.Rules.Looked(t, v.Site, found, missing) })
 		}
 	}
 }

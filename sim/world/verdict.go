@@ -94,7 +94,7 @@ func (s *storm) retryQuarantined(flow task.WorkflowID) {
 		}
 	}
 	s.queue.must(func(t *taskqueue.Turn) error {
-		_, err := s.queue.rules.RetryWorkflow(t, flow, false)
+		_, err := s.queue.Rules.RetryWorkflow(t, flow, false)
 		return err
 	})
 }

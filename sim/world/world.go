@@ -127,7 +127,7 @@ func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *sit
 		change(&record)
 	}
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.AddSite(t, record)
+		_, err := w.queue.Rules.AddSite(t, record)
 		return err
 	})
 	w.sites = append(w.sites, s)
@@ -254,7 +254,7 @@ func (w *world) submit(name string, tasks ...task.Task) task.WorkflowID {
 	}
 	var submitted taskqueue.Submitted
 	w.queue.must(func(t *taskqueue.Turn) (err error) {
-		submitted, err = w.queue.rules.Submit(t, s)
+		submitted, err = w.queue.Rules.Submit(t, s)
 		return err
 	})
 	return w.queue.workflow(submitted.Workflow).ID // a power cut may have come before or after the sync
