@@ -187,9 +187,9 @@ func (site *site) refreshPlaces(at *step, w *member) {
 			places.Ending = w.ending()
 			places.Next = site.placing.successors(at, &site.handout, w)
 		}
+		site.roster.onTrial(w, &places)
 		now = counted{w.total.slots, places.FreeSlots}
 		site.list.oneByOne(w, &places)
-		site.roster.onTrial(w, &places)
 	}
 	if site.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
@@ -302,7 +302,7 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 			site.placing.retractSoon(at)
 			continue
 		}
-		wanted := w.freeSlots()
+		wanted := w.counted.free
 		credit := min(retracting, wanted) // these are on their way to somebody
 		retracting -= credit
 		for range wanted - credit {

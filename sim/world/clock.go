@@ -32,15 +32,16 @@ func (d *drifting) until(now, at time.Time) time.Duration {
 	return d.since.Add(time.Duration(float64(at.Sub(d.said))/d.rate) + 1).Sub(now)
 }
 
-// rate counts calls in stretches of time, and the attempts begun meanwhile.
+// rate counts calls in stretches of time.
 type rate struct {
-	from     time.Duration
-	calls    int
-	attempts int
+	from  time.Duration
+	calls int
+	begun int // attempts at the site before
 }
 
 // A node in a storm makes some calls a second; one that calls again and again without a
-// pause makes hundreds. What it runs explains some: attempts that fail at once make many.
+// pause makes hundreds. What its site runs explains some, as a master tells for all of
+// its pilots: attempts that fail at once make many.
 const (
 	rateOver       = 10 * time.Second
 	mostCalls      = 250
@@ -50,9 +51,10 @@ const (
 // count notes a call, and complains about too many.
 func (r *rate) count(now time.Duration, by *node) {
 	if now-r.from >= rateOver {
-		*r = rate{from: now}
+		*r = rate{from: now, begun: by.site.begun}
 	}
-	if r.calls++; by.bounded && r.calls == mostCalls+callsOfAttempt*r.attempts {
-		by.judge.Errorf("%s has called the queue %d times within %s, with %d attempts", by.id, r.calls, now-r.from, r.attempts)
+	attempts := by.site.begun - r.begun
+	if r.calls++; by.bounded && r.calls == mostCalls+callsOfAttempt*attempts {
+		by.judge.Errorf("%s has called the queue %d times within %s, with %d attempts at its site", by.id, r.calls, now-r.from, attempts)
 	}
 }

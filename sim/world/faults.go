@@ -412,7 +412,7 @@ func (s *storm) restores(d draws) bool {
 	if !s.queue.away {
 		s.queue.stop()
 	}
-	s.flows = s.flows[:min(len(s.flows), c.flows)]
+	s.flows = slices.Clone(c.flows)
 	s.queue.restore(c.backup)
 	return true
 }

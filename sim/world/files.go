@@ -78,7 +78,7 @@ func (n *node) stageIn(a worker.StageIn) {
 	if !n.alive {
 		return
 	}
-	n.calls.attempts++
+	n.site.begun++
 	if n.full {
 		n.stepWorker(worker.StageFailed{Attempt: a.Attempt, Failure: task.PilotFailed, NoRoom: true, Reason: "no space left"})
 		return

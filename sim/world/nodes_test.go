@@ -397,3 +397,27 @@ func TestALateBlackHoleAmongPilotsThatDie(t *testing.T) {
 		}
 	}
 }
+
+// A node on trial runs one task, however long that takes: its other slots take nothing
+// back that was given early to other pilots.
+func TestSlotsOfANodeOnTrialTakeNothingBack(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 2, 3)
+		bad := pilots[seed%2]
+		w.run1 = func(task.ID, *node) time.Duration { return 3 * time.Minute }
+		w.blackHole(bad.host, func() bool { return w.now() < 10*time.Second })
+		flow := w.submit("flow", many(100)...)
+		if !w.runUntil(10*time.Minute, func() bool { return w.now() > 10*time.Second && len(bad.running()) == 1 }) {
+			t.Fatalf("seed %d: %s is not tried", seed+1, bad.id)
+		}
+		w.run(time.Second)
+		before := w.net.Sent
+		w.run(time.Minute)
+		if sent := w.net.Sent - before; sent > 1000 || len(bad.running()) != 1 {
+			t.Errorf("seed %d: %d messages in a minute in which %s runs %d tasks on trial", seed+1, sent, bad.id, len(bad.running()))
+		}
+		w.finish(flow, 5*time.Hour)
+	}
+}

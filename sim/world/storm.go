@@ -29,7 +29,7 @@ type storm struct {
 // copied is a backup with the workflows that it knows.
 type copied struct {
 	backup
-	flows int
+	flows []task.WorkflowID
 }
 
 // draws are what a fault draws from.
@@ -127,7 +127,7 @@ func (s *storm) keepCopies(every time.Duration) {
 		return
 	}
 	if !s.queue.away {
-		s.copies = append(s.copies, copied{s.queue.backup(), len(s.flows)})
+		s.copies = append(s.copies, copied{s.queue.backup(), slices.Clone(s.flows)})
 	}
 	s.after(every, func() { s.keepCopies(every) })
 }

@@ -41,6 +41,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		1543571574: "a call that was given up long ago told of the start of an attempt whose outcome the queue, put back to a backup, had refused",
 		930355:     "a call that was given up long ago told of a departure that was over, and the queue took a pilot for dead for good",
 		1543571555: "a pilot started with the key of one whose registration was kept and not answered",
+		71230733:   "free slots of a node on trial took tasks back from other pilots again and again",
+		71231792:   "a copy knew another workflow than the one that came after an earlier copy had been put back",
+		5550505:    "a master called often because attempts at another pilot failed at once",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {

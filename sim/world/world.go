@@ -58,6 +58,7 @@ type site struct {
 	lies   bool                     // it gives other bytes than what it has: an HTML page with status 200
 	slow   time.Duration            // that it takes longer for every file
 	spoilt map[string]bool          // copies that it has lost or damaged
+	begun  int                      // attempts that have begun here
 	// deleted lists what the queue has deleted.
 	deleted []string
 	// undone lists what it had deleted when it was put back to a copy: until
