@@ -19,6 +19,8 @@ type Noop struct {
 	Pilots, Slots, Tasks int
 	// TaskTime makes each payload /bin/sleep for that long; 0 is /bin/true.
 	TaskTime time.Duration
+	// Sandbox is --sandbox of the pilots: what their walls cost is the difference.
+	Sandbox string
 }
 
 // NoopResult is what `pilotage bench noop` reports. Each task is a process in
@@ -50,7 +52,11 @@ type NoopResult struct {
 	// QueueRSS its resident memory at the end.
 	QueueCPU float64 `json:"queue_cpu_seconds"`
 	QueueRSS int64   `json:"queue_rss_bytes"`
-	PilotCPU float64 `json:"pilots_cpu_seconds"` // payloads not included
+	// PilotCPU is of the pilots and of what starts payloads for them, without
+	// payloads; SlotRSS is the resident memory of these for each slot at the end.
+	PilotCPU float64 `json:"pilots_cpu_seconds"`
+	SlotRSS  int64   `json:"slot_rss_bytes"`
+	Sandbox  string  `json:"sandbox"`
 	Failed   int     `json:"failed_tasks"`
 	Place
 }
@@ -71,7 +77,7 @@ func (n Noop) Run(ctx context.Context) (NoopResult, error) {
 	if err := queue.addSite(ctx, &pb.SiteSettings{Name: noopSite}); err != nil {
 		return NoopResult{}, err
 	}
-	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds()}
+	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds(), Sandbox: n.Sandbox}
 	if result.Place, err = queue.place(); err != nil {
 		return NoopResult{}, err
 	}
@@ -129,7 +135,7 @@ func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process,
 	var pilots []*process
 	for i := range n.Pilots {
 		name := fmt.Sprintf("pilot-%d", i+1)
-		pilot, err := queue.startPilot(name, noopSite, "--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB")
+		pilot, err := queue.startPilot(name, noopSite, "--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB", "--sandbox", n.Sandbox)
 		if err != nil {
 			return pilots, err
 		}
@@ -155,7 +161,7 @@ func (n Noop) measure(ctx context.Context, queue *queueProcess, pilots []*proces
 	if err != nil {
 		return err
 	}
-	pilotsBefore, err := cpuOf(pilots)
+	pilotsBefore, _, err := usageOf(pilots)
 	if err != nil {
 		return err
 	}
@@ -175,12 +181,12 @@ func (n Noop) measure(ctx context.Context, queue *queueProcess, pilots []*proces
 	if err != nil {
 		return err
 	}
-	pilotsAfter, err := cpuOf(pilots)
+	pilotsAfter, memory, err := usageOf(pilots)
 	if err != nil {
 		return err
 	}
 	result.QueueCPU, result.QueueRSS = (queueAfter - queueBefore).Seconds(), resident
-	result.PilotCPU = (pilotsAfter - pilotsBefore).Seconds()
+	result.PilotCPU, result.SlotRSS = (pilotsAfter - pilotsBefore).Seconds(), memory/int64(n.Pilots*n.Slots)
 	var delays []time.Duration
 	err = queue.each(ctx, id, func(info *pb.TaskInfo) {
 		for _, attempt := range info.GetAttempts() {
@@ -195,13 +201,19 @@ func (n Noop) measure(ctx context.Context, queue *queueProcess, pilots []*proces
 	return err
 }
 
-func cpuOf(processes []*process) (sum time.Duration, err error) {
-	for _, p := range processes {
-		used, _, err := p.usage()
+// usageOf sums what pilots and their spawners have used and occupy.
+func usageOf(pilots []*process) (cpu time.Duration, resident int64, err error) {
+	for _, p := range pilots {
+		used, memory, err := p.usage()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		sum += used
+		cpu, resident = cpu+used, resident+memory
+		for _, pid := range spawnersOf(p.PID()) {
+			if used, memory, err := processUsage(pid); err == nil { // else it has just ended
+				cpu, resident = cpu+used, resident+memory
+			}
+		}
 	}
-	return sum, nil
+	return cpu, resident, nil
 }

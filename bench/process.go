@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/internal/daemon"
+	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 )
 
 const (
@@ -78,4 +79,20 @@ func processUsage(pid int) (cpu time.Duration, resident int64, err error) {
 	}
 	ticks := time.Duration(numbers[0] + numbers[1])
 	return ticks * time.Second / clockTicks, numbers[2] * int64(os.Getpagesize()), nil
+}
+
+// spawnersOf finds the processes that start payloads for a pilot.
+func spawnersOf(pilot int) (found []int) {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		command, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		stat, _ := os.ReadFile(filepath.Join(folder, "stat"))
+		_, after, _ := strings.Cut(string(stat), ") ") // the state, then the parent
+		fields := strings.Fields(after)
+		if name, _, _ := strings.Cut(string(command), "\x00"); name == spawner.Name && len(fields) > 1 && fields[1] == strconv.Itoa(pilot) {
+			pid, _ := strconv.Atoi(filepath.Base(folder))
+			found = append(found, pid)
+		}
+	}
+	return found
 }

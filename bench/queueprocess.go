@@ -67,6 +67,10 @@ func newQueue(ctx context.Context, setup Setup) (*queueProcess, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a folder for the bench: %w", err)
 	}
+	// Of pilots that root starts, payloads have another account, which passes here.
+	if err := os.Chmod(folder, 0o711); err != nil {
+		return nil, fmt.Errorf("a folder for the bench: %w", err)
+	}
 	q := &queueProcess{setup: setup, folder: folder}
 	if err := q.start(ctx); err != nil {
 		q.close()

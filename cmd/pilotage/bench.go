@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -84,6 +85,9 @@ clock runs from the first submission to the last outcome that is on disk.`,
 			if n.Setup = setup; n.Pilots < 1 || n.Slots < 1 || n.Tasks < 1 || n.TaskTime < 0 {
 				return nil, nil, coded(exitUsage, "--pilots, --slots and --tasks are at least 1, --task-seconds is not negative")
 			}
+			if !slices.Contains([]string{"auto", "landlock", "off"}, n.Sandbox) {
+				return nil, nil, coded(exitUsage, "--sandbox is %q: give auto, landlock or off", n.Sandbox)
+			}
 			return runNoop(ctx, n)
 		})
 	flags := command.Flags()
@@ -91,6 +95,7 @@ clock runs from the first submission to the last outcome that is on disk.`,
 	flags.IntVar(&n.Slots, "slots", 2, "slots per pilot")
 	flags.IntVar(&n.Tasks, "tasks", 5000, "tasks")
 	flags.Var(seconds{&n.TaskTime}, "task-seconds", "seconds that each task sleeps; 0 runs /bin/true")
+	flags.StringVar(&n.Sandbox, "sandbox", "auto", "what confines payloads at most, as at a pilot: auto, landlock or off")
 	return command
 }
 
@@ -112,7 +117,8 @@ func noopRows(r bench.NoopResult) [][]string {
 		{"inter-task delay p99, ms", decimal(1000 * r.InterTaskDelay.P99), ""},
 		{"queue CPU, s", decimal(r.QueueCPU), ""},
 		{"queue RSS, MiB", decimal(float64(r.QueueRSS) / (1 << 20)), ""},
-		{"pilots' CPU, s", decimal(r.PilotCPU), ""},
+		{"CPU of pilots and spawners, s", decimal(r.PilotCPU), ""},
+		{"their RSS per slot, MiB", decimal(float64(r.SlotRSS) / (1 << 20)), ""},
 		{"failed tasks", strconv.Itoa(r.Failed), "0"},
 		{"file system", r.FileSystem, ""},
 		{"load before, after", r.LoadBefore + ", " + r.LoadAfter, ""},

@@ -56,7 +56,7 @@ that are for larger runs say so: pilotage bench NAME measures those.`,
 // benchParts lists the short forms.
 func (a *app) benchParts(setup bench.Setup) []benchPart {
 	noop := func(name string, taskTime time.Duration, tasks int) benchPart {
-		n := bench.Noop{Setup: setup, Pilots: 2, Slots: 2, Tasks: tasks, TaskTime: taskTime}
+		n := bench.Noop{Setup: setup, Pilots: 2, Slots: 2, Tasks: tasks, TaskTime: taskTime, Sandbox: "auto"}
 		return benchPart{Name: name, run: func(ctx context.Context) (any, [][]string, error) { return runNoop(ctx, n) }}
 	}
 	overlay := func(name string, change func(*bench.Overlay)) benchPart {

@@ -18,7 +18,7 @@ import (
 // The names under which the program is called.
 const (
 	LauncherName = "pilotage-launcher"
-	spawnerName  = "pilotage-spawner"
+	Name         = "pilotage-spawner"
 )
 
 // WithoutNetwork is an argument of the launcher: the spawner gets an empty network.
@@ -33,7 +33,7 @@ func Called() {
 	switch os.Args[0] {
 	case LauncherName:
 		os.Exit(launch())
-	case spawnerName:
+	case Name:
 		os.Exit(spawn())
 	}
 }
@@ -50,7 +50,7 @@ func launch() int {
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE}
 	}
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{spawnerName}, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Files: []uintptr{0, 1, 2, Socket}, Sys: attributes,
 	})
 	news := News{Pid: pid}
