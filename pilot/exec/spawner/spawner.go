@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -40,7 +39,7 @@ func Called() {
 
 // launch starts the spawner in its namespaces and tells its number.
 func launch() int {
-	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC}
+	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
 	if slices.Contains(os.Args, WithoutNetwork) {
 		attributes.Cloneflags |= unix.CLONE_NEWNET
 	}
@@ -51,7 +50,7 @@ func launch() int {
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE}
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Files: []uintptr{0, 1, 2, Socket}, Sys: attributes,
+		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: []uintptr{0, 1, 2, Socket}, Sys: attributes,
 	})
 	news := News{Pid: pid}
 	if err != nil {
@@ -63,16 +62,24 @@ func launch() int {
 	return 0
 }
 
-// spawner is the process. Its first thread alone makes mounts and forks payloads:
-// what is denied to that thread is denied to them.
+// spawner is the process. Its first thread makes mounts, forks payloads and reaps:
+// what is denied to that thread is denied to them, and no other one has to wake.
 type spawner struct {
 	view stage
 	self conditions
 
-	sending sync.Mutex
-	// reaping, while a payload is in the namespace, gets everybody's sums when
-	// nobody is left.
-	reaping chan Used
+	payload *payload // the one that was started last, until its End
+	// fresh tells that nothing that the next payload gets was another's.
+	fresh bool
+}
+
+// payload is one attempt's, and what it has left in the namespace.
+type payload struct {
+	pid  int   // 0 when it has ended
+	end  int   // a descriptor that can be read from when it has ended, then -1
+	gone bool  // nobody is left
+	used Used  // by all
+	peak int64 // that a fork starts from
 }
 
 // spawn is the life of a spawner.
@@ -85,6 +92,7 @@ func spawn() int {
 	unix.CloseOnExec(Socket)
 	s := &spawner{}
 	for {
+		s.reapUntilOrdered()
 		order, files, err := receive(Socket)
 		if err != nil {
 			return 0 // the pilot has gone, and this namespace goes
@@ -108,10 +116,7 @@ func spawn() int {
 }
 
 func (s *spawner) tell(news *News) {
-	s.sending.Lock()
-	err := send(Socket, news)
-	s.sending.Unlock()
-	if err != nil {
+	if send(Socket, news) != nil {
 		os.Exit(0)
 	}
 }
@@ -146,6 +151,22 @@ func (s *spawner) prepare(order *Prepare) error {
 		}
 	}
 	s.self = conditionsOf(1)
+	return s.refresh()
+}
+
+// refresh makes what each payload has of its own and no order says, ahead of need: it
+// takes longer than all else of a start.
+func (s *spawner) refresh() error {
+	if s.fresh {
+		return nil
+	}
+	if err := JoinKeyring(); err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
+		return fmt.Errorf("make an IPC namespace: %w", err)
+	}
+	s.fresh = true
 	return nil
 }
 
@@ -171,7 +192,7 @@ func denyPrivileges() error {
 
 // start forks a payload.
 func (s *spawner) start(order *Start, files []int) {
-	pid, err := s.fork(order, files)
+	p, err := s.fork(order, files)
 	began := time.Now()
 	for _, file := range files {
 		unix.Close(file)
@@ -186,31 +207,27 @@ func (s *spawner) start(order *Start, files []int) {
 		s.tell(news)
 		return
 	}
+	s.payload = p
 	s.tell(&News{Started: began.UnixNano()})
-	s.reaping = make(chan Used, 1)
-	go s.reap(pid, s.reaping)
 }
 
 // busyRetries bounds the wait for a program file that is still open for writing in
 // a process between fork and exec, 5 ms each.
 const busyRetries = 20
 
-func (s *spawner) fork(order *Start, files []int) (int, error) {
-	if s.reaping != nil { // the payload before was alone at its end
-		<-s.reaping
-		s.reaping = nil
-	}
-	if err := JoinKeyring(); err != nil {
-		return 0, noErrno{err}
+func (s *spawner) fork(order *Start, files []int) (*payload, error) {
+	if err := s.refresh(); err != nil {
+		return nil, noErrno{err}
 	}
 	folder, err := s.view.open(order)
 	if err != nil {
-		return 0, fmt.Errorf("close the node to the payload: %w", noErrno{err})
+		return nil, fmt.Errorf("close the node to the payload: %w", noErrno{err})
 	}
 	program := order.find(folder)
+	p := &payload{}
 	attributes := &syscall.ProcAttr{
 		Dir: folder, Env: order.Environment,
-		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWIPC},
+		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &p.end},
 	}
 	if last := len(files) - 1; order.Grouped && last >= 0 {
 		attributes.Sys.UseCgroupFD, attributes.Sys.CgroupFD = true, files[last]
@@ -222,10 +239,13 @@ func (s *spawner) fork(order *Start, files []int) (int, error) {
 	if order.Account != nil {
 		attributes.Sys.Credential = order.Account.Credential()
 	}
+	var own unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &own)
+	p.peak = own.Maxrss
 	for try := 0; ; try++ {
-		pid, err := ForkLimited(program, order.Arguments, attributes, order.Processes)
+		p.pid, err = ForkLimited(program, order.Arguments, attributes, order.Processes)
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {
-			return pid, err
+			return p, err
 		}
 		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // nobody tells when the writer has closed the file
 	}
@@ -248,47 +268,57 @@ func (o *Start) find(work string) string {
 // noErrno hides the cause: it is not the payload's program.
 type noErrno struct{ error }
 
-// reap waits for everybody in the namespace until nobody is left, and tells the
-// payload's end when it comes.
-func (s *spawner) reap(payload int, done chan<- Used) {
-	var sum Used
-	var own unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &own) // what a fork starts from
-	exited := false
-	for {
-		options := 0
-		if exited && sum.At == 0 {
-			options = unix.WNOHANG // is anybody left?
+// reapUntilOrdered reaps who ends in the namespace until an order is there.
+func (s *spawner) reapUntilOrdered() {
+	for s.payload != nil && !s.payload.gone {
+		events := []unix.PollFd{{Fd: Socket, Events: unix.POLLIN}, {Fd: int32(s.payload.end), Events: unix.POLLIN}}
+		_, err := unix.Poll(events, -1) // SIGCHLD of others interrupts it, or the next order finds them
+		s.reap(unix.WNOHANG)
+		if err == nil && events[0].Revents != 0 {
+			return
 		}
+	}
+}
+
+// reap sums what those used who have ended, and tells the payload's end when it comes.
+func (s *spawner) reap(options int) {
+	p := s.payload
+	for !p.gone {
 		var status unix.WaitStatus
 		var used unix.Rusage
 		pid, err := unix.Wait4(-1, &status, options, &used)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		nobody := err != nil
 		if pid > 0 {
-			sum.User += time.Duration(used.Utime.Nano())
-			sum.System += time.Duration(used.Stime.Nano())
-		}
-		if pid == payload {
-			exited = true
-			sum.Status = int(status)
-			if used.Maxrss > own.Maxrss {
-				sum.Peak = used.Maxrss
-			}
+			p.add(pid, status, &used)
 			continue
 		}
-		if exited && sum.At == 0 && pid <= 0 {
-			sum.At = time.Now().UnixNano()
-			told := sum
-			s.tell(&News{Exited: &told, Alone: nobody, Spoiled: nobody && s.spoiled()})
+		p.gone = err != nil
+		if p.pid == 0 && p.used.At == 0 {
+			p.used.At = time.Now().UnixNano()
+			s.tell(&News{Exited: &p.used, Alone: p.gone, Spoiled: p.gone && s.spoiled()})
 		}
-		if nobody {
-			s.view.leave() // nobody else uses it until this is done
-			done <- sum
+		if !p.gone {
 			return
 		}
+	}
+	s.fresh = false
+	s.view.leave()
+	_ = s.refresh() // else the next start tries again, and tells
+}
+
+// add counts what somebody used who has ended.
+func (p *payload) add(pid int, status unix.WaitStatus, used *unix.Rusage) {
+	p.used.User += time.Duration(used.Utime.Nano())
+	p.used.System += time.Duration(used.Stime.Nano())
+	if pid != p.pid {
+		return
+	}
+	unix.Close(p.end)
+	p.pid, p.end, p.used.Status = 0, -1, int(status)
+	if used.Maxrss > p.peak {
+		p.used.Peak = used.Maxrss
 	}
 }
 
@@ -296,10 +326,12 @@ func (s *spawner) reap(payload int, done chan<- Used) {
 // gets away by forking.
 func (s *spawner) end() {
 	news := News{Ended: &Used{}}
-	if s.reaping != nil {
-		_ = unix.Kill(-1, unix.SIGKILL)
-		sum := <-s.reaping
-		s.reaping, news.Ended = nil, &sum
+	if p := s.payload; p != nil {
+		if !p.gone {
+			_ = unix.Kill(-1, unix.SIGKILL)
+			s.reap(0)
+		}
+		s.payload, news.Ended = nil, &p.used
 	}
 	news.Spoiled = s.spoiled()
 	s.tell(&news)
