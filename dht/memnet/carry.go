@@ -88,7 +88,7 @@ func (n *Net) send(node *Node, a dht.Send) {
 		at = arrivals.last
 	}
 	arrivals.last = at
-	n.push(event{at: at, node: target, what: dht.Received{From: node.Member.Peer, Message: a.Message}})
+	n.push(at, event{node: target, what: dht.Received{From: node.Member.Peer, Message: a.Message}})
 }
 
 func (n *Net) link(a, b *Node) {
@@ -104,7 +104,7 @@ func (n *Net) cut(a, b *Node) {
 		return
 	}
 	a.links[b.Member.Peer].breaking = true
-	n.push(event{at: n.now.Add(cutTime), call: func() {
+	n.push(n.now.Add(cutTime), event{call: func() {
 		delete(a.links, b.Member.Peer)
 		delete(b.links, a.Member.Peer)
 		n.Do(a, dht.Disconnected{Peer: b.Member.Peer})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -37,8 +38,7 @@ type Net struct {
 	config dht.Config
 	nodes  map[task.PeerID]*Node
 	order  []task.PeerID
-	events eventHeap
-	seq    uint64
+	events sim.Agenda[event]
 	epoch  uint64
 	side   map[task.PeerID]int // of a partition
 }
@@ -70,66 +70,21 @@ type link struct {
 	breaking bool      // cut by a partition, which is about to be noticed
 }
 
+// event is a call, or an event of a node; one without either is a wake-up.
 type event struct {
-	at   time.Time
-	seq  uint64
 	node *Node
-	what dht.Event // nil: wake-up
-	call func()    // instead of both
+	what dht.Event
+	call func()
 }
 
-// eventHeap has the next event first. It is a heap of its own since container/heap
-// would put each event on Go's heap.
-type eventHeap []event
-
-func (h eventHeap) before(i, j int) bool {
-	if c := h[i].at.Compare(h[j].at); c != 0 {
-		return c < 0
-	}
-	return h[i].seq < h[j].seq
-}
-
-func (h *eventHeap) push(e event) {
-	all := append(*h, e)
-	for i := len(all) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !all.before(i, parent) {
-			break
-		}
-		all[i], all[parent] = all[parent], all[i]
-		i = parent
-	}
-	*h = all
-}
-
-func (h *eventHeap) pop() event {
-	all := *h
-	first, last := all[0], len(all)-1
-	all[0], all[last] = all[last], event{}
-	all = all[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && all.before(child+1, child) {
-			child++
-		}
-		if !all.before(child, i) {
-			break
-		}
-		all[i], all[child] = all[child], all[i]
-		i = child
-	}
-	*h = all
-	return first
-}
+// start is when all networks begin.
+var start = time.Unix(1_000_000_000, 0)
 
 // New makes an empty network; the same seed gives the same run.
 func New(seed uint64, config dht.Config) *Net {
 	return &Net{
 		Latency: time.Millisecond, Contacts: 8,
-		now:    time.Unix(1_000_000_000, 0),
+		now:    start,
 		random: rand.New(rand.NewPCG(seed, seed)),
 		config: config,
 		nodes:  make(map[task.PeerID]*Node),
@@ -184,51 +139,48 @@ func (n *Net) plan(node *Node) {
 		deadline = n.now
 	}
 	node.wake = deadline
-	n.push(event{at: deadline, node: node})
+	n.push(deadline, event{node: node})
 }
 
-func (n *Net) push(e event) {
-	n.seq++
-	e.seq = n.seq
-	n.events.push(e)
-}
+func (n *Net) push(at time.Time, e event) { n.events.Put(at.Sub(start), e) }
 
 // After calls a function once, in the order of events of its moment.
 func (n *Net) After(d time.Duration, call func()) {
-	n.push(event{at: n.now.Add(max(d, 0)), call: call})
+	n.push(n.now.Add(max(d, 0)), event{call: call})
 }
 
 // Every calls a function at regular times from now on.
 func (n *Net) Every(interval time.Duration, call func()) {
-	n.push(event{at: n.now.Add(interval), call: func() {
+	n.push(n.now.Add(interval), event{call: func() {
 		call()
 		n.Every(interval, call)
 	}})
 }
 
 func (n *Net) schedule(after time.Duration, node *Node, e dht.Event) {
-	n.push(event{at: n.now.Add(after), node: node, what: e})
+	n.push(n.now.Add(after), event{node: node, what: e})
 }
 
 // Run processes events until the condition holds (checked after each event)
 // or the virtual time is over; it tells whether the condition held.
 func (n *Net) Run(limit time.Duration, until func() bool) bool {
 	end := n.now.Add(limit)
-	for len(n.events) > 0 {
+	for n.events.Len() > 0 {
 		if until != nil && until() {
 			return true
 		}
-		if n.events[0].at.After(end) {
+		if n.events.First().At > end.Sub(start) {
 			break
 		}
-		e := n.events.pop()
-		n.now = e.at
+		next := n.events.Take()
+		e := next.Value
+		n.now = start.Add(next.At)
 		if e.call != nil {
 			e.call()
 			continue
 		}
 		if e.what == nil {
-			if !e.node.wake.Equal(e.at) {
+			if !e.node.wake.Equal(n.now) {
 				continue // planned anew since
 			}
 			e.node.wake = time.Time{}
