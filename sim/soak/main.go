@@ -102,7 +102,7 @@ type tally struct {
 	failed     []uint64
 }
 
-func (t *tally) add(seed uint64, r *world.Result) {
+func (t *tally) add(p world.Plan, r *world.Result) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.seeds++
@@ -113,8 +113,8 @@ func (t *tally) add(seed uint64, r *world.Result) {
 	t.virtual += r.Virtual
 	t.started += r.Started
 	if len(r.Wrong) > 0 {
-		t.failed = append(t.failed, seed)
-		fmt.Printf("seed %d: %s\n", seed, r.Wrong[0])
+		t.failed = append(t.failed, p.Seed)
+		fmt.Printf("seed %d: %s\nits story: %s\n", p.Seed, r.Wrong[0], p.Command())
 	}
 }
 
@@ -136,8 +136,9 @@ func soak() (code int) {
 				if slices.Contains(skipped, fmt.Sprint(*first+i)) {
 					continue
 				}
-				result := world.Run(world.DrawPlan(*first+i, *large))
-				found.add(*first+i, &result)
+				plan := world.DrawPlan(*first+i, *large)
+				result := world.Run(plan)
+				found.add(plan, &result)
 				if *stop && len(result.Wrong) > 0 {
 					over.Store(true)
 				}
