@@ -14,7 +14,7 @@ import (
 type fetcher struct {
 	*node
 	planner   *cache.Planner
-	wakeup    *sim.Event
+	wakeup    wakeup
 	waiter    uint64
 	waiting   map[uint64]func(source task.Source, err error)
 	transfers map[uint64]*transfer
@@ -51,11 +51,7 @@ func (f *fetcher) step(event cache.PlanEvent) {
 	for _, action := range f.planner.Step(f.world.now(), event) {
 		f.perform(action)
 	}
-	f.timeline.Cancel(f.wakeup)
-	f.wakeup = nil
-	if at := f.planner.Deadline(); !at.IsZero() {
-		f.wakeup = f.timeline.After(max(at.Sub(f.world.now()), 0), func() { f.step(cache.Tick{}) })
-	}
+	f.arm(&f.wakeup, f.planner.Deadline(), func() { f.step(cache.Tick{}) })
 }
 
 func (f *fetcher) perform(action cache.PlanAction) {

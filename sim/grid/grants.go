@@ -1,10 +1,7 @@
 package grid
 
 import (
-	"time"
-
 	"github.com/pilotage-grid/pilotage/cache"
-	"github.com/pilotage-grid/pilotage/sim"
 )
 
 // grants are the homes of all files of a site. In the product each file has its
@@ -12,7 +9,7 @@ import (
 type grants struct {
 	site   *site
 	core   *cache.Grants
-	wakeup *sim.Event
+	wakeup wakeup
 }
 
 func newGrants(s *site) *grants { return &grants{site: s, core: cache.NewGrants(cache.GrantsConfig{})} }
@@ -34,9 +31,5 @@ func (g *grants) step(event cache.GrantEvent) {
 			n.fetcher.step(cache.HomeAnswered{Ask: answer.Number, Key: answer.Key, Verdict: answer.Verdict, Holders: answer.Holders})
 		})
 	}
-	w.timeline.Cancel(g.wakeup)
-	g.wakeup = nil
-	if at := g.core.Deadline(); !at.IsZero() {
-		g.wakeup = w.timeline.After(max(at.Sub(w.now()), time.Microsecond), func() { g.step(cache.Tick{}) })
-	}
+	w.arm(&g.wakeup, g.core.Deadline(), func() { g.step(cache.Tick{}) })
 }

@@ -217,17 +217,17 @@ func (n *node) stepMaster(event message.Event) {
 }
 
 // arm has a core woken at its deadline.
-func (n *node) arm(w *wakeup, at time.Time, wake func()) {
-	if at.Equal(w.at) {
+func (w *world) arm(armed *wakeup, at time.Time, wake func()) {
+	if at.Equal(armed.at) {
 		return
 	}
-	n.timeline.Cancel(w.event)
-	w.at, w.event = at, nil
+	w.timeline.Cancel(armed.event)
+	armed.at, armed.event = at, nil
 	if at.IsZero() {
 		return
 	}
-	w.event = n.timeline.After(max(at.Sub(n.now()), 0), func() {
-		w.at = time.Time{}
+	armed.event = w.timeline.After(max(at.Sub(w.now()), 0), func() {
+		armed.at = time.Time{}
 		wake()
 	})
 }

@@ -50,7 +50,6 @@ type gathering struct {
 	root    *node
 	done    master.BroadcastDone
 	missing int
-	over    bool
 }
 
 // cast broadcasts a task list over regions of the site's network: as many hops
@@ -104,8 +103,7 @@ func (s *site) answered(n *node, a worker.AnswerBroadcast) {
 }
 
 func (s *site) gathered(id worker.BroadcastID, g *gathering) {
-	if g.missing--; g.missing == 0 && !g.over {
-		g.over = true
+	if g.missing--; g.missing == 0 {
 		delete(s.gatherings, id)
 		g.root.stepMaster(g.done)
 	}

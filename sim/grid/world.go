@@ -107,7 +107,6 @@ type world struct {
 type site struct {
 	*world
 	Site
-	index      int
 	nodes      []*node
 	office     *node
 	term       task.Term
@@ -126,8 +125,8 @@ func newWorld(config Config) *world {
 	w.record.Keep = config.KeepBars
 	w.network = sim.NewNetwork(w.timeline)
 	w.queue = newQueue(w)
-	for i, described := range config.Sites {
-		s := &site{world: w, Site: described, index: i, gatherings: make(map[worker.BroadcastID]*gathering)}
+	for _, described := range config.Sites {
+		s := &site{world: w, Site: described, gatherings: make(map[worker.BroadcastID]*gathering)}
 		s.storage = &storage{site: s, link: w.network.Link(described.StorageBandwidth)}
 		s.wide = w.network.Link(described.WideBandwidth)
 		s.grants = newGrants(s)
