@@ -45,6 +45,16 @@ func NewEvaluator(pilot Pilot, local func(task.FileKey) bool, compiler *Compiler
 // Version is that of the list at hand.
 func (e *Evaluator) Version() ListVersion { return e.version }
 
+// Local tells which files the pilot's cache has.
+func (e *Evaluator) Local(keys []task.FileKey) (local []task.FileKey) {
+	for _, key := range keys {
+		if e.local(key) {
+			local = append(local, key)
+		}
+	}
+	return local
+}
+
 // Len is the number of tasks in the list.
 func (e *Evaluator) Len() int { return len(e.listed.entries) }
 

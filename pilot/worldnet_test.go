@@ -115,11 +115,6 @@ func (n *node) deliver(from *node, id worker.BroadcastID, data []byte, g *gather
 		return
 	}
 	event := worker.ListBroadcast{ID: id, From: from.peer, List: said.(message.TaskList)}
-	for _, key := range event.List.Ask {
-		if n.cache[key] {
-			event.Have = append(event.Have, key)
-		}
-	}
 	for _, action := range n.stepWorker(event) {
 		answer, ok := action.(worker.AnswerBroadcast)
 		if !ok {

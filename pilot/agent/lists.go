@@ -9,7 +9,6 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // lists is how task lists go from the master to workers. The loop owns it.
@@ -44,7 +43,7 @@ func (l *lists) over(n uint64) (took time.Duration, ours bool) {
 // cast gives a task list to all pilots, or to this pilot's own worker alone.
 func (r *roles) cast(act master.CastList) {
 	if r.office.Own() {
-		event := r.listed(worker.BroadcastID{Root: r.network.peer, N: act.N}, r.network.peer, act.List)
+		event := worker.ListBroadcast{ID: worker.BroadcastID{Root: r.network.peer, N: act.N}, From: r.network.peer, List: act.List}
 		r.workerEvents(func() []message.Event { return []message.Event{event} })
 		return
 	}
@@ -52,23 +51,12 @@ func (r *roles) cast(act master.CastList) {
 	r.network.node.Broadcast(act.N, wire.Encode(act.List), true)
 }
 
-// listed is a task list for the worker, with what it holds of the files asked for.
-func (r *roles) listed(id worker.BroadcastID, from task.PeerID, list message.TaskList) worker.ListBroadcast {
-	event := worker.ListBroadcast{ID: id, From: from, List: list}
-	for _, key := range list.Ask {
-		if r.files.holds(key) {
-			event.Have = append(event.Have, key)
-		}
-	}
-	return event
-}
-
 // deliver hands a broadcast of the master to the worker.
 func (r *roles) deliver(d dht.Deliver) {
 	if !r.office.Own() {
 		said, err := wire.Decode(d.Payload)
 		if list, ok := said.(message.TaskList); ok {
-			r.stepWorker(r.listed(worker.BroadcastID(d.ID), d.From, list))
+			r.stepWorker(worker.ListBroadcast{ID: worker.BroadcastID(d.ID), From: d.From, List: list})
 			return
 		}
 		r.log.Warn("a broadcast cannot be read", "from", d.From, "error", err)

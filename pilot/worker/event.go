@@ -25,7 +25,6 @@ type ListBroadcast struct {
 	ID   BroadcastID
 	From task.PeerID
 	List message.TaskList
-	Have []task.FileKey // of the files asked for, those in the cache
 }
 
 // StagedIn tells that all inputs of an attempt are in the cache and pinned.

@@ -128,7 +128,7 @@ func (w *Worker) wanted(m message.Want) {
 
 // listBroadcast applies the list's changes and answers with this pilot's row.
 func (w *Worker) listBroadcast(e ListBroadcast) {
-	answer := message.Answer{Pilot: w.self.ID, Peer: w.peer, Have: e.Have}
+	answer := message.Answer{Pilot: w.self.ID, Peer: w.peer, Have: w.row.evaluator.Local(e.List.Ask)}
 	if e.From == w.mastership.peer && e.List.Delta.Version.Term == w.mastership.term {
 		answer.Update = w.row.apply(&w.step, e.List.Delta)
 	}

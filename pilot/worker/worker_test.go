@@ -3,6 +3,8 @@ package worker_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,6 +259,27 @@ func TestOutcomesTravelInBoundedMessages(t *testing.T) {
 	state := all[worker.AnswerBroadcast](actions)[0].Answer.State
 	if len(state.Outcomes) > 1 || len(state.Outcomes)+len(state.InHand) != attempts {
 		t.Errorf("a census hears %d outcomes and of %d to follow, want at most 1 and %d in all", len(state.Outcomes), len(state.InHand), attempts)
+	}
+}
+
+// A task list asks for files: the answer names those of them that the cache has, in the
+// order in which they are asked for.
+func TestAnAnswerNamesWhatTheCacheHas(t *testing.T) {
+	random := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	var ask, want []task.FileKey
+	cached := make(map[task.FileKey]bool)
+	for i := range 20 {
+		key := task.KeyOf(task.LFN(fmt.Sprint("f", i)), task.Digest{})
+		if ask = append(ask, key); random.IntN(2) == 0 {
+			cached[key], want = true, append(want, key)
+		}
+	}
+	self := matcher.Pilot{ID: "p1", Site: siteName, Slots: 1}
+	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return cached[key] }, matcher.NewCompiler(8))
+	w := worker.New(worker.Config{}, self, "w1", evaluator)
+	actions := w.Step(epoch, worker.ListBroadcast{From: "m1", List: message.TaskList{Ask: ask}})
+	if got := all[worker.AnswerBroadcast](actions)[0].Answer.Have; !slices.Equal(got, want) {
+		t.Errorf("of %v the cache has %v, the answer names %v", ask, want, got)
 	}
 }
 

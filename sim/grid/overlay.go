@@ -71,13 +71,7 @@ func (s *site) cast(from *node, c master.CastList) {
 				s.gathered(id, g)
 				return
 			}
-			event := worker.ListBroadcast{ID: id, From: from.peer, List: c.List}
-			for _, key := range c.List.Ask {
-				if n.holds(key) {
-					event.Have = append(event.Have, key)
-				}
-			}
-			n.stepWorker(event)
+			n.stepWorker(worker.ListBroadcast{ID: id, From: from.peer, List: c.List})
 		})
 	}
 }

@@ -203,18 +203,7 @@ func (n *node) deliver(d dht.Deliver) {
 		}
 		return
 	}
-	list := decode[message.TaskList](n.world, d.Payload)
-	n.stepWorker(n.listed(worker.BroadcastID(d.ID), d.From, list))
-}
-
-func (n *node) listed(id worker.BroadcastID, from task.PeerID, list message.TaskList) worker.ListBroadcast {
-	event := worker.ListBroadcast{ID: id, From: from, List: list}
-	for _, key := range list.Ask {
-		if n.holds(key) {
-			event.Have = append(event.Have, key)
-		}
-	}
-	return event
+	n.stepWorker(worker.ListBroadcast{ID: worker.BroadcastID(d.ID), From: d.From, List: decode[message.TaskList](n.world, d.Payload)})
 }
 
 func (n *node) broadcastDone(d dht.Done) {
@@ -288,7 +277,7 @@ func (n *node) stepMaster(event message.Event) {
 			n.callPull(a)
 		case master.CastList:
 			if n.office.Own() {
-				event := n.listed(worker.BroadcastID{Root: n.peer, N: a.N}, n.peer, a.List)
+				event := worker.ListBroadcast{ID: worker.BroadcastID{Root: n.peer, N: a.N}, From: n.peer, List: a.List}
 				n.after(0, func() { n.stepWorker(event) })
 				continue
 			}
