@@ -98,6 +98,9 @@ type PilotConfig struct {
 	// MemberAfterEnd is how long a membership outlives a pilot's declared end.
 	MemberAfterEnd time.Duration
 	MaxLifetime    time.Duration // of a pilot that declares no end
+	// Protocol is the newest that pilots may speak with each other, 0 any: a newer one
+	// has all others of its site drained.
+	Protocol uint32
 	// DeadAfterEnd is how long after its declared end a pilot of which nothing
 	// was heard is taken for dead, and OverdueEvery the time between two looks
 	// for such.

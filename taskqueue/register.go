@@ -139,6 +139,8 @@ func (c *Config) admit(site *SiteRecord, reg *Registration) error {
 		return invalid("pilot %s offers %s: at least 1 is needed", reg.Peer, task.Counted(reg.Slots, "slot"))
 	case slices.Contains(site.Denied, reg.Peer):
 		return refused("the membership of peer %s at site %s was revoked: start the pilot with a new key", reg.Peer, site.Name)
+	case c.Site.Pilot.Protocol != 0 && reg.Overlay > c.Site.Pilot.Protocol:
+		return refused("this queue knows protocols between pilots up to %d, and pilot %s speaks %d: update the queue first", c.Site.Pilot.Protocol, reg.Peer, reg.Overlay)
 	case reg.Walls.Confinement < least:
 		return refused("site %s takes pilots that confine payloads by %s at least, and host %s has %s", site.Name, least, reg.Host, reg.Walls)
 	}

@@ -3,6 +3,7 @@ package taskqueue_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -364,6 +365,11 @@ func TestPilotsOfTwoReleasesDoNotShareASite(t *testing.T) {
 	}
 	if _, err := register("peer3", 0); !errors.Is(err, taskqueue.ErrRefused) {
 		t.Errorf("an older pilot beside a newer one: %v", err)
+	}
+	g.rules.Config.Site.Pilot.Protocol = 2
+	out, err := register("peer4", math.MaxUint32)
+	if !errors.Is(err, taskqueue.ErrRefused) || out.Wait != "" {
+		t.Errorf("one that speaks what the queue does not know: %+v, %v", out, err)
 	}
 }
 

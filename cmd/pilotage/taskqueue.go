@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity/issuer"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -26,6 +27,7 @@ func newTaskqueue(a *app) *cobra.Command {
 	config := server.Config{}
 	verify, issuers, keep := false, "", false
 	config.Rules = taskqueue.DefaultConfig()
+	config.Rules.Site.Pilot.Protocol = node.Protocol
 	retain := &config.Rules.Retain
 	command := &cobra.Command{
 		Use: "taskqueue", Short: "Run the VO's task queue", Args: asUsed,

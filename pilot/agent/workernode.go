@@ -321,7 +321,7 @@ func (n *workerNode) Close() error {
 		failures = append(failures, n.own.Close())
 	}
 	if n.temporary {
-		failures = append(failures, os.RemoveAll(n.config.Folder))
+		failures = append(failures, exec.RemoveTree(n.config.Folder))
 	}
 	if n.claim != nil {
 		failures = append(failures, giveBack(n.claim))

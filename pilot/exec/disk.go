@@ -1,27 +1,33 @@
 package exec
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
-	"path/filepath"
+	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// walkBound is how many files one measurement looks at while the payload
-// runs; the last one, after its end, looks at all.
-const walkBound = 20_000
+// A file or folder counts at least leastFile beyond the first freeFiles: an empty one
+// costs the node an inode, and whoever measures it time.
+const (
+	leastFile = 4 * task.KiB
+	freeFiles = 1000
+)
 
 // diskExcess measures the work folder and the logs, adds what open files without
 // a name hold, and returns the reason when they are beyond the limit, else "".
-func (a *attempt) diskExcess(bound int, nameless task.Bytes) string {
+func (a *attempt) diskExcess(nameless task.Bytes) string {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return ""
 	}
 	logs := a.logged()
-	used := a.diskUsed(bound) + nameless + logs
+	used := a.diskUsed(limit) + nameless + logs
 	if used <= limit {
 		return ""
 	}
@@ -44,40 +50,91 @@ func (a *attempt) logged() (sum task.Bytes) {
 	return sum
 }
 
-// diskUsed sums the allocated bytes (as du does) below the work folder,
-// without inputs and counting hard links once. It stops after bound files.
-func (a *attempt) diskUsed(bound int) task.Bytes {
-	counted := make(map[fileID]bool, len(a.inputs))
+// diskUsed sums the allocated bytes (as du does) below the work folder, without
+// inputs and counting hard links once. It ends once they are beyond the limit: so a
+// payload that makes files without end does not keep it busy.
+func (a *attempt) diskUsed(limit task.Bytes) task.Bytes {
+	m := measurement{ctx: a.ctx, limit: limit, counted: make(map[fileID]bool, len(a.inputs))}
 	for _, input := range a.inputs {
-		counted[input.node] = true
+		m.counted[input.node] = true
 	}
-	var used task.Bytes
-	visited := 0
-	walk := func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil // vanished, or closed by the payload to itself
+	m.below(a.folder)
+	return m.used
+}
+
+// measurement is one look at a folder.
+type measurement struct {
+	ctx     context.Context
+	limit   task.Bytes
+	counted map[fileID]bool // what counts no more
+	files   int
+	used    task.Bytes
+}
+
+// longPath is from where on a folder is named by its descriptor: the kernel takes no
+// path beyond 4,096 bytes, and a payload can make longer ones.
+const longPath = 2048
+
+// below adds what is in a folder. What cannot be read has vanished, or the payload has
+// closed it to itself.
+func (m *measurement) below(folder string) {
+	file, err := os.OpenFile(folder, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	folders := m.within(file)
+	if len(folder) > longPath {
+		folder = fmt.Sprintf("/proc/self/fd/%d", file.Fd())
+	} else {
+		_ = file.Close() // not one descriptor for each level
+	}
+	for _, name := range folders {
+		m.below(folder + "/" + name)
+	}
+}
+
+// within adds the entries of a folder, some at a time, and returns the folders of them.
+func (m *measurement) within(folder *os.File) (folders []string) {
+	for {
+		entries, err := folder.ReadDir(256)
+		for _, entry := range entries {
+			if m.used > m.limit || m.ctx.Err() != nil {
+				return nil
+			}
+			m.add(entry)
+			if entry.IsDir() {
+				folders = append(folders, entry.Name())
+			}
 		}
-		if visited++; visited > bound || a.ctx.Err() != nil {
-			return fs.SkipAll
-		}
-		info, err := entry.Info()
 		if err != nil {
-			return nil
+			return folders
 		}
-		status, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return nil
-		}
-		id := fileID{status.Dev, status.Ino}
-		if counted[id] {
-			return nil
-		}
-		if status.Nlink > 1 {
-			counted[id] = true
-		}
-		used += task.Bytes(status.Blocks) * 512
-		return nil
 	}
-	_ = filepath.WalkDir(a.folder, walk) // walk returns no error
-	return used
+}
+
+func (m *measurement) add(entry fs.DirEntry) {
+	info, err := entry.Info()
+	if err != nil {
+		return
+	}
+	status, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return
+	}
+	id := fileID{status.Dev, status.Ino}
+	if m.counted[id] {
+		return
+	}
+	size := task.Bytes(status.Blocks) * 512
+	if entry.IsDir() {
+		size -= leastFile // what an empty one has
+	} else if status.Nlink > 1 {
+		m.counted[id] = true
+	}
+	least := task.Bytes(0)
+	if m.files++; m.files > freeFiles {
+		least = leastFile
+	}
+	m.used += max(size, least)
 }

@@ -1,8 +1,10 @@
 package exec
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -166,21 +168,82 @@ func removeWorkFolder(folder string) error {
 	return RemoveTree(folder)
 }
 
-// RemoveTree removes a folder even where a payload made sub-folders that
-// cannot be entered.
+// RemoveTree removes a folder, or a file, even where a payload made sub-folders that
+// cannot be entered, or so many below each other that no path leads to them. It empties
+// each folder within the top one in turn, and moves up what is not empty there: so it
+// needs two descriptors, however deep they lie.
 func RemoveTree(folder string) error {
-	err := os.RemoveAll(folder)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	walk := func(path string, entry fs.DirEntry, _ error) error {
-		if entry != nil && entry.IsDir() {
-			return os.Chmod(path, 0o700) // called before the folder is read
-		}
+	if err := os.Remove(folder); err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := filepath.WalkDir(folder, walk); err != nil { // never follows links
+	_ = os.Chmod(folder, 0o700) // that which the payload has closed
+	top, err := os.OpenRoot(folder)
+	if err != nil {
 		return err
 	}
-	return os.RemoveAll(folder)
+	defer top.Close()
+	for {
+		left, err := eachEntry(top, func(name string) error { return removeWithin(top, name) })
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			return os.Remove(folder)
+		}
+	}
+}
+
+// removeWithin removes an entry of the top folder.
+func removeWithin(top *os.Root, name string) error {
+	if removed(top, name) {
+		return nil
+	}
+	within, err := top.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer within.Close()
+	for {
+		left, err := eachEntry(within, func(below string) error {
+			if removed(within, below) {
+				return nil
+			}
+			return top.Rename(name+"/"+below, rand.Text())
+		})
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			return top.Remove(name)
+		}
+	}
+}
+
+// removed tells whether an entry has gone. A folder that has not is opened: to move
+// it is to write to it, too.
+func removed(folder *os.Root, name string) bool {
+	if err := folder.Remove(name); err == nil || errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	_ = folder.Chmod(name, 0o700)
+	return false
+}
+
+// eachEntry does something to some entries of a folder, and tells how many they were.
+func eachEntry(folder *os.Root, do func(name string) error) (int, error) {
+	file, err := folder.Open(".")
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	names, err := file.Readdirnames(1024)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	for _, name := range names {
+		if err := do(name); err != nil {
+			return 0, err
+		}
+	}
+	return len(names), nil
 }

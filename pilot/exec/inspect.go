@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"strings"
 
@@ -22,7 +21,7 @@ func (a *attempt) inspect(result *Result) {
 	if result.Failure != task.NoFailure {
 		return
 	}
-	if reason := a.diskExcess(math.MaxInt, 0); reason != "" {
+	if reason := a.diskExcess(0); reason != "" {
 		result.fail(task.PayloadFailed, reason)
 		return
 	}

@@ -49,6 +49,9 @@ func TestDisk(t *testing.T) {
 	for name, script := range map[string]string{
 		"while it runs": "mkdir d; head -c 3000000 /dev/zero > d/big; sleep 300",
 		"at the end":    "head -c 3000000 /dev/zero > $TMPDIR/big",
+		"empty files":   "seq 2000 | xargs touch; sleep 300",
+		"empty folders": "seq 2000 | xargs mkdir; sleep 300",
+		"behind many":   "mkdir a; seq 900 | sed s,^,a/, | xargs touch; head -c 3000000 /dev/zero > z; sleep 300",
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := s.shell(script)

@@ -273,7 +273,7 @@ func exitOf(status unix.WaitStatus) (code int, signal string) {
 		if name := unix.SignalName(status.Signal()); name != "" {
 			return -1, name
 		}
-		return -1, "signal " + status.Signal().String()
+		return -1, fmt.Sprintf("SIG%d", status.Signal()) // of real time
 	}
 	return status.ExitStatus(), ""
 }

@@ -105,6 +105,7 @@ func TestExitCodeSignalAndUsage(t *testing.T) {
 		t.Errorf("got %d %q", result.ExitCode, result.Signal)
 	}
 	s.runBad(s.shell("kill -KILL $$"), "SIGKILL", "not by the pilot")
+	s.runBad(s.shell("kill -64 $$"), "killed by SIG64")
 
 	var startedAt time.Time
 	result = s.Run(context.Background(), s.shell("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"),

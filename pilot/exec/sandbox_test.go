@@ -93,7 +93,7 @@ var sandboxTests = []string{
 	"TestSandboxHidesThePilot", "TestSandboxSparesTheOrdinary", "TestSandboxSpansNoOtherAttempt",
 	"TestSandboxDoesNotConfineThePilot", "TestSandboxOff", "TestSandboxUnderTheFirstThread",
 	"TestSandboxEntersAContainer", "TestSandboxEntersTheContainerOfATask", "TestSandboxLimitsTheNetwork", "TestSandboxBoundsProcessBombs",
-	"TestSandboxGivesItsOwnSharedMemory",
+	"TestSandboxGivesItsOwnSharedMemory", "TestSandboxStartsWhereKeysAreUsedUp",
 	"TestSandboxStopsEvilPayloads", "TestSandboxLetsPayloadsWork", "TestSandboxCountsWhatPayloadsHide",
 }
 
@@ -419,5 +419,33 @@ func TestPolicySparesHiddenFolders(t *testing.T) {
 	}
 	if got, want := spared(base), []string{"b"}; !slices.Equal(got, want) {
 		t.Errorf("beside too many siblings granted %d trees, want %v", len(got), want)
+	}
+}
+
+// TestSandboxStartsWhereKeysAreUsedUp: a payload makes keys until its account may have
+// no more, and leaves them.
+func TestSandboxStartsWhereKeysAreUsedUp(t *testing.T) {
+	if os.Geteuid() == 0 {
+		return // TestSandboxAsPlainUser runs it: root may have as many as it likes
+	}
+	t.Cleanup(func() { _, _ = unix.KeyctlInt(unix.KEYCTL_CLEAR, unix.KEY_SPEC_USER_KEYRING, 0, 0, 0) })
+	const keys = `use strict; my $made = 0;
+for my $size (1000, 100, 10, 1) { for (1..300) {
+	for my $keyring (-4, -3) {
+		my ($type, $name, $value) = ("user", "k$size-$_", "x" x $size);
+		$made++ if syscall($ENV{ADD_KEY} + 0, $type, $name, $value, $size, $keyring) > 0;
+	}
+} }
+print $made;`
+	for name, with := range map[string]func(*Config){"namespaces": nil, "landlock": byLandlock} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t, with)
+			for range 3 {
+				spec := s.shell(`perl -e "$KEYS"`)
+				spec.Task.Env = map[string]string{"KEYS": keys, "ADD_KEY": strconv.Itoa(unix.SYS_ADD_KEY)}
+				s.runOK(spec)
+			}
+			s.runOK(s.shell("true"))
+		})
 	}
 }

@@ -106,7 +106,7 @@ func (w *watch) sampleDisk(p *process, pids []int) string {
 	if p.spawner != nil {
 		w.held.memory += p.spawner.askHeld()
 	}
-	return a.diskExcess(walkBound, w.held.disk)
+	return a.diskExcess(w.held.disk)
 }
 
 // memoryExcess returns the reason when the memory is beyond the limit, else "". The

@@ -65,7 +65,7 @@ type ResourceSettings struct {
 	Cores Value[int] `key:"cores" default:"1" min:"1" max:"4096"`
 	// Memory to reserve, summed over all processes of the payload. A payload that uses more than 1.2 times as much is killed.
 	Memory Value[task.Bytes] `key:"memory" default:"512MiB" min:"1B" max:"1024TiB"`
-	// Space to reserve for the work folder, without cached inputs, and for what the pilot keeps of stdout and stderr. A payload that uses more than 1.2 times as much is killed.
+	// Space to reserve for the work folder, without cached inputs, and for what the pilot keeps of stdout and stderr. Each file and folder beyond the first 1,000 counts at least 4 KiB. A payload that uses more than 1.2 times as much is killed.
 	Disk Value[task.Bytes] `key:"disk" default:"1GiB" min:"0B" max:"1024TiB"`
 	// GPUs to reserve, whole devices of the pilot. The payload finds them in `CUDA_VISIBLE_DEVICES` and `ROCR_VISIBLE_DEVICES`.
 	GPUs Value[int] `key:"gpus" default:"0" min:"0" max:"1024"`

@@ -46,6 +46,10 @@ func (m may) String() string {
 		return "an admin's or a submit token"
 	case m&operator != 0:
 		return "an admin's or a site operator's token"
+	case m&newPilot != 0:
+		return "a pilot token of a site"
+	case m&factory != 0:
+		return "the token of a site's factory"
 	case m&admin != 0:
 		return "an admin's token"
 	}

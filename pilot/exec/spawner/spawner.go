@@ -131,6 +131,9 @@ func (s *spawner) prepare(order *Prepare) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hide the spawner's memory: %w", err)
 	}
+	if err := JoinKeyring(); err != nil { // the pilot's stays as it is
+		return err
+	}
 	if err := s.view.enter(&order.View); err != nil {
 		return err
 	}
@@ -160,7 +163,7 @@ func (s *spawner) refresh() error {
 	if s.fresh {
 		return nil
 	}
-	if err := JoinKeyring(); err != nil {
+	if err := JoinKeyring(unix.KEY_SPEC_SESSION_KEYRING); err != nil { // that of the payload before
 		return err
 	}
 	if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
