@@ -23,14 +23,13 @@ type announcer struct {
 
 // holding is one file's state at the announcer.
 type holding struct {
-	file    task.FileKey
-	key     Key
-	seq     uint64
-	gone    bool
-	told    []told
-	pointed bool      // somebody near has said who is nearest
-	due     time.Time // when it is looked at
-	place   int       // in the agenda
+	file  task.FileKey
+	key   Key
+	seq   uint64
+	gone  bool
+	told  []told
+	due   time.Time // when it is looked at
+	place int       // in the agenda
 }
 
 // told is what a member knows of a holding.
@@ -148,6 +147,14 @@ func (h *holding) of(peer task.PeerID) *told {
 	return nil
 }
 
+// note finds what a member knows of a holding, or begins with nothing.
+func (h *holding) note(peer task.PeerID) *told {
+	if h.of(peer) == nil {
+		h.told = append(h.told, told{peer: peer})
+	}
+	return h.of(peer)
+}
+
 func (a *announcer) deadline() time.Time {
 	first := a.due.next()
 	for _, b := range a.batches {
@@ -156,20 +163,36 @@ func (a *announcer) deadline() time.Time {
 	return first
 }
 
-func (a *announcer) acknowledged(now time.Time, from task.PeerID, n uint64) {
-	b := a.batches[n]
+// acknowledged takes the word of a keeper that it knows a batch, and which of it the
+// others of the nearest know from the keeper.
+func (a *announcer) acknowledged(now time.Time, m *membership, from task.PeerID, ack PutAck) {
+	b := a.batches[ack.N]
 	if b == nil || b.to != from {
 		return
 	}
-	delete(a.batches, n)
+	delete(a.batches, ack.N)
 	for i, h := range b.holdings {
 		t := h.of(from)
 		if t == nil || t.sent != b.seqs[i] {
 			continue
 		}
-		t.acked, t.waits, h.pointed = t.sent, false, true
+		t.acked, t.waits = t.sent, false
+		if slices.Contains(ack.Passed, uint64(i)) {
+			h.passedOn(b.seqs[i], now, m, ack.Near)
+		}
 		if a.held[h.file] == h {
 			a.due.hasten(h, a.soon(now)) // there may be nearer ones now, or nobody else that has to know
+		}
+	}
+}
+
+// passedOn notes that a keeper has told the nearest of those that it named.
+func (h *holding) passedOn(seq uint64, now time.Time, m *membership, named []Member) {
+	for _, e := range m.nearest(now, h.key, m.config.Locations.Replicas) {
+		peer := e.member.Peer
+		if slices.ContainsFunc(named, func(other Member) bool { return other.Peer == peer }) {
+			t := h.note(peer)
+			t.sent, t.acked, t.at = seq, seq, now
 		}
 	}
 }
@@ -236,14 +259,12 @@ func (a *announcer) announce(now time.Time, m *membership, h *holding, outgoing 
 		}
 		return m.passesOver(now, e)
 	})
-	sure := m.sure(now, h.key) || h.pointed
+	sure := m.sure(now, h.key) || len(nearest) > 0 && a.knows(now, h, h.note(nearest[0].member.Peer))
 	for _, e := range nearest {
-		if h.of(e.member.Peer) == nil {
-			h.told = append(h.told, told{peer: e.member.Peer})
-		}
+		h.note(e.member.Peer)
 		a.tell(now, m, h, e.member.Peer, outgoing)
 		if !sure && e.member.Peer != m.self.Peer {
-			break // it knows better who is nearest, and says so
+			break // it passes it on, or says who is nearer
 		}
 	}
 	if h.gone {
@@ -289,8 +310,7 @@ func (t told) expired(now time.Time, ttl time.Duration) bool {
 // ago.
 func (a *announcer) tell(now time.Time, m *membership, h *holding, peer task.PeerID, outgoing map[task.PeerID][]*holding) {
 	t := h.of(peer)
-	fresh := !t.at.IsZero() && now.Sub(t.at) < a.config.Locations.Reannounce/2
-	if t.sent == h.seq && (t.waits || t.acked == h.seq && (fresh || h.gone)) {
+	if t.sent == h.seq && (t.waits || a.knows(now, h, t)) {
 		return
 	}
 	t.sent, t.at, t.waits = h.seq, now, true
@@ -298,6 +318,13 @@ func (a *announcer) tell(now time.Time, m *membership, h *holding, peer task.Pee
 		t.acked, t.waits = h.seq, false
 	}
 	outgoing[peer] = append(outgoing[peer], h)
+}
+
+// knows tells whether a member has acknowledged the last word on a holding, and not so
+// long ago that it is to hear it again.
+func (a *announcer) knows(now time.Time, h *holding, t *told) bool {
+	fresh := !t.at.IsZero() && now.Sub(t.at) < a.config.Locations.Reannounce/2
+	return t.acked == h.seq && (fresh || h.gone)
 }
 
 func (a *announcer) recordsOf(self Member, holdings []*holding) []Record {

@@ -96,7 +96,7 @@ func TestAnnouncementsGoToTheNearestInBatches(t *testing.T) {
 }
 
 // Who is not sure who is nearest tells the nearest that it knows, which names those
-// that are nearer.
+// that are nearer, and then the nearest of these.
 func TestAnAnswerNamesTheNearest(t *testing.T) {
 	f := file(t)
 	near := nearest(number(0, 20), f, 3)
@@ -107,15 +107,14 @@ func TestAnAnswerNamesTheNearest(t *testing.T) {
 	if len(puts) == 0 || puts[0].to != nearest(few[1:], f, 1)[0] {
 		t.Fatalf("told %v first", recipients(puts))
 	}
-	var named []dht.Member
-	for _, m := range number(0, 20) {
-		if slices.Contains(near, m.Peer) {
-			named = append(named, m)
-		}
+	p.get(puts[0].to, dht.PutAck{N: puts[0].message.N, Near: members(near)})
+	then := sent[dht.Put](p.pass(10 * time.Millisecond))
+	if got := recipients(then); !slices.Equal(got, near[:1]) {
+		t.Fatalf("then told %v, want the nearest, %v", got, near[0])
 	}
-	p.get(puts[0].to, dht.PutAck{N: puts[0].message.N, Near: named})
-	if got := recipients(sent[dht.Put](p.pass(10 * time.Millisecond))); !slices.Equal(got, slices.Sorted(slices.Values(near))) {
-		t.Errorf("then told %v, want %v", got, near)
+	p.get(near[0], dht.PutAck{N: then[0].message.N})
+	if got := recipients(sent[dht.Put](p.pass(10 * time.Millisecond))); !slices.Equal(got, slices.Sorted(slices.Values(near[1:]))) {
+		t.Errorf("it passed nothing on, so %v were told, want %v", got, near[1:])
 	}
 	p.pass(2 * time.Minute)
 	if _, known := p.core.Member(near[0]); known {
@@ -126,6 +125,61 @@ func TestAnAnswerNamesTheNearest(t *testing.T) {
 	if len(acks) != 1 || len(acks[0].message.Near) != 3 {
 		t.Errorf("who is asked names %+v", acks)
 	}
+}
+
+// The nearest passes on what somebody announces who does not know who else is near, and
+// says so: the others of the nearest hear it once, and a withdrawal all the same.
+func TestTheNearestPassesOnWhatItIsTold(t *testing.T) {
+	all := number(0, 20)
+	var f task.FileKey
+	var near []task.PeerID
+	for i := range 1000 { // one in the neighbourhood of its nearest member
+		f = task.FileKey(fmt.Sprintf("passed-%d", i))
+		near = nearest(all, f, 3)
+		if !slices.Contains(near, member(0).Peer) && dht.KeyOfFile(f).Common(dht.KeyOfPeer(near[0])) >= 5 {
+			break
+		}
+	}
+	p := worker(t, member(0), member(1), all)
+	keeper := worker(t, byPeer(near[0]), member(0), all)
+	p.step(dht.Announce{Files: []task.FileKey{f}})
+	puts := sent[dht.Put](p.pass(10 * time.Millisecond))
+	if !slices.Equal(recipients(puts), near[:1]) || puts[0].message.Sure {
+		t.Fatalf("told %v at first, want %v", recipients(puts), near[0])
+	}
+	answer := keeper.get(p.self.Peer, puts[0].message)
+	passed := sent[dht.Put](answer)
+	if got, want := recipients(passed), slices.Sorted(slices.Values(near[1:])); !slices.Equal(got, want) {
+		t.Fatalf("passed on to %v, want %v", got, want)
+	}
+	for _, l := range passed {
+		if r := l.message.Records; len(r) != 1 || r[0].Holder != p.self.Peer || r[0].File != f || !l.message.Sure {
+			t.Errorf("passed on to %s: %+v", l.to, l.message)
+		}
+		other := worker(t, byPeer(l.to), member(0), all)
+		if more := sent[dht.Put](other.get(near[0], l.message)); len(more) != 0 {
+			t.Errorf("%s passed it on once more, to %v", l.to, recipients(more))
+		}
+	}
+	p.get(near[0], sent[dht.PutAck](answer)[0].message)
+	if more := sent[dht.Put](p.pass(2 * time.Second)); len(more) != 0 {
+		t.Errorf("told %v as well", recipients(more))
+	}
+	p.step(dht.Withdraw{Files: []task.FileKey{f}})
+	gone := sent[dht.Put](p.pass(10 * time.Millisecond))
+	if got, want := recipients(gone), slices.Sorted(slices.Values(near)); !slices.Equal(got, want) {
+		t.Fatalf("the withdrawal went to %v, want %v", got, want)
+	}
+	if more := sent[dht.Put](keeper.get(p.self.Peer, gone[0].message)); len(more) != 0 {
+		t.Errorf("a withdrawal, which all are told, is passed on to %v", recipients(more))
+	}
+}
+
+func members(peers []task.PeerID) (list []dht.Member) {
+	for _, peer := range peers {
+		list = append(list, byPeer(peer))
+	}
+	return list
 }
 
 func byPeer(peer task.PeerID) dht.Member {

@@ -46,6 +46,32 @@ func (l *locations) noAnswer(s *step, m *membership, peer task.PeerID) {
 	l.finder.noAnswer(s, m, peer)
 }
 
+// passOn gives the others of the nearest what a holder has announced that does not know
+// who they are: a pilot speaks often with its neighbours, and the holder would need a new
+// connection to each. It tells which records that were, by place.
+func (l *locations) passOn(s *step, m *membership, from task.PeerID, e Put) (passed []uint64) {
+	if e.Sure {
+		return nil
+	}
+	batches := make(map[task.PeerID][]Record)
+	for i, r := range e.Records {
+		key := KeyOfFile(r.File)
+		nearest := m.nearest(s.now, key, l.config.Locations.Replicas)
+		mine := slices.ContainsFunc(nearest, func(e *entry) bool { return e.member.Peer == m.self.Peer })
+		if r.Gone || r.Holder != from || !mine || !m.sure(s.now, key) {
+			continue
+		}
+		passed = append(passed, uint64(i))
+		for _, other := range nearest {
+			if peer := other.member.Peer; peer != from {
+				batches[peer] = append(batches[peer], r)
+			}
+		}
+	}
+	l.send(s, m, batches)
+	return passed
+}
+
 // handOverTo gives a neighbour that has come the records of the files that it is
 // one of the nearest to.
 func (l *locations) handOverTo(s *step, m *membership, e *entry) {

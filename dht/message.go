@@ -120,8 +120,9 @@ type Put struct {
 
 // PutAck confirms a Put, and names those that are nearest to its files.
 type PutAck struct {
-	N    uint64
-	Near []Member
+	N      uint64
+	Near   []Member
+	Passed []uint64 // by place, the records that the others of the nearest were given
 }
 
 // Find asks for locations.

@@ -140,11 +140,11 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 	case Put:
 		l.records.put(s.now, e.Records)
 		if e.N > 0 && !o.leaving { // else an heir has to be told, too
-			s.send(from, PutAck{N: e.N, Near: l.near(s, m, from, e.Sure, filesOf(e.Records))})
+			s.send(from, PutAck{N: e.N, Near: l.near(s, m, from, e.Sure, filesOf(e.Records)), Passed: l.passOn(s, m, from, e)})
 		}
 	case PutAck:
 		m.learn(s.now, e.Near)
-		l.announced.acknowledged(s.now, from, e.N)
+		l.announced.acknowledged(s.now, m, from, e)
 	case Find:
 		s.send(from, Found{N: e.N, Records: l.records.find(s.now, from, e.Files), Near: l.near(s, m, from, e.Sure, e.Files)})
 	case Found:

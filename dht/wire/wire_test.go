@@ -105,7 +105,9 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 		func() dht.Message {
 			return dht.Put{N: number, Records: several(records, 5).Draw(t, "records"), Sure: rapid.Bool().Draw(t, "sure")}
 		},
-		func() dht.Message { return dht.PutAck{N: number, Near: several(members, 4).Draw(t, "near")} },
+		func() dht.Message {
+			return dht.PutAck{N: number, Near: several(members, 4).Draw(t, "near"), Passed: several(rapid.Uint64(), 4).Draw(t, "passed")}
+		},
 		func() dht.Message {
 			return dht.Find{N: number, Files: several(files, 5).Draw(t, "files"), Sure: rapid.Bool().Draw(t, "sure")}
 		},
