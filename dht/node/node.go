@@ -94,11 +94,11 @@ func (n *Node) serve() error {
 		n.host.SetStreamHandler(c.protocol(n.config.Site), func(s network.Stream) { n.receive(c, s) })
 	}
 	n.host.SetStreamHandler(probeProtocol(n.config.Site), n.answerProbe)
-	n.host.Network().Notify(&network.NotifyBundle{DisconnectedF: n.disconnected})
 	if err := n.routing.open(n.host, n.config); err != nil {
 		return err
 	}
 	n.tellRouting()
+	n.host.Network().Notify(&network.NotifyBundle{ConnectedF: n.met, DisconnectedF: n.disconnected})
 	return listen(n.host, n.config)
 }
 

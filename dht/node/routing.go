@@ -9,6 +9,7 @@ import (
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
@@ -74,6 +75,15 @@ func (r *routing) know(self peer.ID, members []dht.Member) {
 	r.contacts.Store(&contacts)
 }
 
+// met has kad-dht take in whom this pilot has dialled: who shows a membership serves
+// lookups, so it needs not be asked one first. Those that have dialled this pilot are, as
+// where they listen is only known by then.
+func (n *Node) met(_ network.Network, connection network.Conn) {
+	if connection.Stat().Direction == network.DirOutbound {
+		_, _ = n.routing.RoutingTable().TryAddPeer(connection.RemotePeer(), true, false) // full: it is not needed
+	}
+}
+
 // tellRouting has the core told who enters the routing table and who leaves it. No
 // connection is made before Join, so nobody is there yet.
 func (n *Node) tellRouting() {
@@ -114,9 +124,7 @@ func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 		attempts.Go(func() {
 			if err := n.connect(ctx, target); err != nil {
 				n.log.Debug("a contact named by the queue was not reached", "pilot", member.Pilot, "error", err)
-				return
 			}
-			_, _ = n.routing.RoutingTable().TryAddPeer(target.id, true, true) // full: it is not needed
 		})
 	}
 	attempts.Wait()
