@@ -32,20 +32,29 @@ func (l *Loop) Post(work func()) {
 	}
 }
 
+// exactness is within what time of a deadline the loop wakes.
+const exactness = time.Millisecond
+
 // Run does what is posted until ctx ends. At the earliest of the deadlines, which
 // are looked at before any work and after it, it calls tick; a zero deadline is none.
+// It may call tick at a deadline that has moved to a later time: most move with every
+// work, and a timer costs more than a tick.
 func (l *Loop) Run(ctx context.Context, tick func(), deadlines ...func() time.Time) error {
 	const never = time.Hour
 	timer := time.NewTimer(never)
 	defer timer.Stop()
+	fires := time.Now().Add(never)
 	for {
-		next := never
+		next := time.Now().Add(never)
 		for _, deadline := range deadlines {
-			if at := deadline(); !at.IsZero() {
-				next = min(next, time.Until(at))
+			if at := deadline(); !at.IsZero() && at.Before(next) {
+				next = at
 			}
 		}
-		timer.Reset(max(next, 0))
+		if next.Before(fires.Add(-exactness)) {
+			timer.Reset(time.Until(next))
+			fires = next
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -54,6 +63,8 @@ func (l *Loop) Run(ctx context.Context, tick func(), deadlines ...func() time.Ti
 				work()
 			}
 		case <-timer.C:
+			timer.Reset(never)
+			fires = time.Now().Add(never)
 			tick()
 		}
 	}
