@@ -47,13 +47,8 @@ type Sends func(site task.Site, class *ClassDemand) bool
 // Errors: ErrNotFound.
 func (r *Rules) Demand(t *Turn, name task.Site, sends Sends) (_ Demand, err error) {
 	defer catch(&err)
-	q := r.open(t)
-	q.loadSites()
-	site := q.site(name)
-	d := &demand{queue: q, site: site, sends: sends, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
-	d.out.Silent = site.Pilots > 0 && !d.heard(site)
-	d.ready()
-	d.held()
+	d := r.waiting(t, name, sends)
+	d.out.Draining, d.out.Silent = d.site.Draining, d.site.Pilots > 0 && !d.heard(d.site)
 	d.pilots()
 	slices.SortFunc(d.out.Classes, func(a, b ClassDemand) int {
 		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Require, b.Require), cmp.Compare(a.Resources.Cores, b.Resources.Cores),
@@ -64,10 +59,31 @@ func (r *Rules) Demand(t *Turn, name task.Site, sends Sends) (_ Demand, err erro
 	}
 	d.out.Classes = d.out.Classes[:min(maxDemandClasses, len(d.out.Classes))]
 	if !d.out.Silent {
-		d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
+		d.out.FreeSlots = max(0, d.site.Capacity.FreeSlots)
 	}
-	d.out.Nodes = site.Marks(q.Clock)
+	d.out.Nodes = d.site.Marks(d.Clock)
 	return d.out, nil
+}
+
+// Waiting is how many tasks Demand tells of; it reads no pilots.
+//
+// Errors: ErrNotFound.
+func (r *Rules) Waiting(t *Turn, name task.Site, sends Sends) (tasks int, err error) {
+	defer catch(&err)
+	for _, class := range r.waiting(t, name, sends).out.Classes {
+		tasks += class.Tasks
+	}
+	return tasks, nil
+}
+
+// waiting begins an answer with what waits for the site.
+func (r *Rules) waiting(t *Turn, name task.Site, sends Sends) *demand {
+	q := r.open(t)
+	q.loadSites()
+	d := &demand{queue: q, site: q.site(name), sends: sends, of: make(map[task.Class]int)}
+	d.ready()
+	d.held()
+	return d
 }
 
 // demand is the work on one answer.

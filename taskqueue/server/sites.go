@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -157,9 +158,12 @@ func (h *siteHandlers) ListSites(ctx context.Context, in *pb.ListSitesRequest) (
 		name := func(s *taskqueue.SiteRecord) string { return string(s.Name) }
 		out.Sites, out.NextPageToken, err = pageOf("sites", in, sites, name, func(s *taskqueue.SiteRecord) (*pb.Site, error) {
 			site := h.server.siteOf(s, callerOf(ctx), t.Clock)
-			waiting, _, err := h.server.waiting(t, s.Name)
+			waiting, err := h.server.turns.rules.Waiting(t, s.Name, h.server.shown.factories.sends(time.Now()))
+			if err != nil {
+				return nil, fmt.Errorf("sum up what waits for %s: %w", s.Name, err)
+			}
 			site.Waiting = int32(waiting)
-			return site, err
+			return site, nil
 		})
 		return err
 	})
@@ -211,6 +215,10 @@ func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.
 	})
 }
 
+// mostPilotsOfOthers is how many pilots a factory is told of that none of its jobs has
+// started: of them it learns names of nodes only.
+const mostPilotsOfOthers = 1000
+
 // GetDemand tells what waits for a site's pilots.
 func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (*pb.GetDemandResponse, error) {
 	if err := callerOf(ctx).of(in.GetSite()); err != nil {
@@ -250,8 +258,14 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 		}
 		out.Classes = append(out.Classes, told)
 	}
+	others := 0
 	for i := range demand.Pilots {
 		p := &demand.Pilots[i]
+		if name := report.GetName(); name == "" || !strings.HasPrefix(p.Job, name) {
+			if others++; others > mostPilotsOfOthers {
+				continue
+			}
+		}
 		told := &pb.DemandPilot{Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p) && !demand.Silent, Done: p.Sums.Done}
 		if p.State == taskqueue.PilotDead { // one that left has ended in order, be it without a task
 			told.Error = task.Brief(p.Reason)

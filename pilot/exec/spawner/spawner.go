@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,7 +40,7 @@ func Called() {
 
 // launch starts the spawner in its namespaces and tells its number.
 func launch() int {
-	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
+	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC}
 	if slices.Contains(os.Args, WithoutNetwork) {
 		attributes.Cloneflags |= unix.CLONE_NEWNET
 	}
@@ -50,7 +51,7 @@ func launch() int {
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE}
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: []uintptr{0, 1, 2, Socket}, Sys: attributes,
+		Dir: "/", Env: []string{"GOMAXPROCS=2"}, Files: []uintptr{0, 1, 2, Socket}, Sys: attributes,
 	})
 	news := News{Pid: pid}
 	if err != nil {
@@ -62,24 +63,16 @@ func launch() int {
 	return 0
 }
 
-// spawner is the process. Its first thread makes mounts, forks payloads and reaps:
-// what is denied to that thread is denied to them, and no other one has to wake.
+// spawner is the process. Its first thread alone makes mounts and forks payloads:
+// what is denied to that thread is denied to them.
 type spawner struct {
 	view stage
 	self conditions
 
-	payload *payload // the one that was started last, until its End
-	// fresh tells that nothing that the next payload gets was another's.
-	fresh bool
-}
-
-// payload is one attempt's, and what it has left in the namespace.
-type payload struct {
-	pid  int   // 0 when it has ended
-	end  int   // a descriptor that can be read from when it has ended, then -1
-	gone bool  // nobody is left
-	used Used  // by all
-	peak int64 // that a fork starts from
+	sending sync.Mutex
+	// reaping, while a payload is in the namespace, gets everybody's sums when
+	// nobody is left.
+	reaping chan Used
 }
 
 // spawn is the life of a spawner.
@@ -92,7 +85,6 @@ func spawn() int {
 	unix.CloseOnExec(Socket)
 	s := &spawner{}
 	for {
-		s.reapUntilOrdered()
 		order, files, err := receive(Socket)
 		if err != nil {
 			return 0 // the pilot has gone, and this namespace goes
@@ -116,7 +108,10 @@ func spawn() int {
 }
 
 func (s *spawner) tell(news *News) {
-	if send(Socket, news) != nil {
+	s.sending.Lock()
+	err := send(Socket, news)
+	s.sending.Unlock()
+	if err != nil {
 		os.Exit(0)
 	}
 }
@@ -154,22 +149,6 @@ func (s *spawner) prepare(order *Prepare) error {
 		}
 	}
 	s.self = conditionsOf(1)
-	return s.refresh()
-}
-
-// refresh makes what each payload has of its own and no order says, ahead of need: it
-// takes longer than all else of a start.
-func (s *spawner) refresh() error {
-	if s.fresh {
-		return nil
-	}
-	if err := JoinKeyring(unix.KEY_SPEC_SESSION_KEYRING); err != nil { // that of the payload before
-		return err
-	}
-	if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
-		return fmt.Errorf("make an IPC namespace: %w", err)
-	}
-	s.fresh = true
 	return nil
 }
 
@@ -195,7 +174,7 @@ func denyPrivileges() error {
 
 // start forks a payload.
 func (s *spawner) start(order *Start, files []int) {
-	p, err := s.fork(order, files)
+	pid, err := s.fork(order, files)
 	began := time.Now()
 	for _, file := range files {
 		unix.Close(file)
@@ -210,27 +189,31 @@ func (s *spawner) start(order *Start, files []int) {
 		s.tell(news)
 		return
 	}
-	s.payload = p
 	s.tell(&News{Started: began.UnixNano()})
+	s.reaping = make(chan Used, 1)
+	go s.reap(pid, s.reaping)
 }
 
 // busyRetries bounds the wait for a program file that is still open for writing in
 // a process between fork and exec, 5 ms each.
 const busyRetries = 20
 
-func (s *spawner) fork(order *Start, files []int) (*payload, error) {
-	if err := s.refresh(); err != nil {
-		return nil, noErrno{err}
+func (s *spawner) fork(order *Start, files []int) (int, error) {
+	if s.reaping != nil { // the payload before was alone at its end
+		<-s.reaping
+		s.reaping = nil
+	}
+	if err := JoinKeyring(unix.KEY_SPEC_SESSION_KEYRING); err != nil { // that of the payload before
+		return 0, noErrno{err}
 	}
 	folder, err := s.view.open(order)
 	if err != nil {
-		return nil, fmt.Errorf("close the node to the payload: %w", noErrno{err})
+		return 0, fmt.Errorf("close the node to the payload: %w", noErrno{err})
 	}
 	program := order.find(folder)
-	p := &payload{}
 	attributes := &syscall.ProcAttr{
 		Dir: folder, Env: order.Environment,
-		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &p.end},
+		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWIPC},
 	}
 	if last := len(files) - 1; order.Grouped && last >= 0 {
 		attributes.Sys.UseCgroupFD, attributes.Sys.CgroupFD = true, files[last]
@@ -242,13 +225,10 @@ func (s *spawner) fork(order *Start, files []int) (*payload, error) {
 	if order.Account != nil {
 		attributes.Sys.Credential = order.Account.Credential()
 	}
-	var own unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &own)
-	p.peak = own.Maxrss
 	for try := 0; ; try++ {
-		p.pid, err = ForkLimited(program, order.Arguments, attributes, order.Processes)
+		pid, err := ForkLimited(program, order.Arguments, attributes, order.Processes)
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {
-			return p, err
+			return pid, err
 		}
 		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // nobody tells when the writer has closed the file
 	}
@@ -271,57 +251,47 @@ func (o *Start) find(work string) string {
 // noErrno hides the cause: it is not the payload's program.
 type noErrno struct{ error }
 
-// reapUntilOrdered reaps who ends in the namespace until an order is there.
-func (s *spawner) reapUntilOrdered() {
-	for s.payload != nil && !s.payload.gone {
-		events := []unix.PollFd{{Fd: Socket, Events: unix.POLLIN}, {Fd: int32(s.payload.end), Events: unix.POLLIN}}
-		_, err := unix.Poll(events, -1) // SIGCHLD of others interrupts it, or the next order finds them
-		s.reap(unix.WNOHANG)
-		if err == nil && events[0].Revents != 0 {
-			return
+// reap waits for everybody in the namespace until nobody is left, and tells the
+// payload's end when it comes.
+func (s *spawner) reap(payload int, done chan<- Used) {
+	var sum Used
+	var own unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &own) // what a fork starts from
+	exited := false
+	for {
+		options := 0
+		if exited && sum.At == 0 {
+			options = unix.WNOHANG // is anybody left?
 		}
-	}
-}
-
-// reap sums what those used who have ended, and tells the payload's end when it comes.
-func (s *spawner) reap(options int) {
-	p := s.payload
-	for !p.gone {
 		var status unix.WaitStatus
 		var used unix.Rusage
 		pid, err := unix.Wait4(-1, &status, options, &used)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
+		nobody := err != nil
 		if pid > 0 {
-			p.add(pid, status, &used)
+			sum.User += time.Duration(used.Utime.Nano())
+			sum.System += time.Duration(used.Stime.Nano())
+		}
+		if pid == payload {
+			exited = true
+			sum.Status = int(status)
+			if used.Maxrss > own.Maxrss {
+				sum.Peak = used.Maxrss
+			}
 			continue
 		}
-		p.gone = err != nil
-		if p.pid == 0 && p.used.At == 0 {
-			p.used.At = time.Now().UnixNano()
-			s.tell(&News{Exited: &p.used, Alone: p.gone, Spoiled: p.gone && s.spoiled()})
+		if exited && sum.At == 0 && pid <= 0 {
+			sum.At = time.Now().UnixNano()
+			told := sum
+			s.tell(&News{Exited: &told, Alone: nobody, Spoiled: nobody && s.spoiled()})
 		}
-		if !p.gone {
+		if nobody {
+			s.view.leave() // nobody else uses it until this is done
+			done <- sum
 			return
 		}
-	}
-	s.fresh = false
-	s.view.leave()
-	_ = s.refresh() // else the next start tries again, and tells
-}
-
-// add counts what somebody used who has ended.
-func (p *payload) add(pid int, status unix.WaitStatus, used *unix.Rusage) {
-	p.used.User += time.Duration(used.Utime.Nano())
-	p.used.System += time.Duration(used.Stime.Nano())
-	if pid != p.pid {
-		return
-	}
-	unix.Close(p.end)
-	p.pid, p.end, p.used.Status = 0, -1, int(status)
-	if used.Maxrss > p.peak {
-		p.used.Peak = used.Maxrss
 	}
 }
 
@@ -329,12 +299,10 @@ func (p *payload) add(pid int, status unix.WaitStatus, used *unix.Rusage) {
 // gets away by forking.
 func (s *spawner) end() {
 	news := News{Ended: &Used{}}
-	if p := s.payload; p != nil {
-		if !p.gone {
-			_ = unix.Kill(-1, unix.SIGKILL)
-			s.reap(0)
-		}
-		s.payload, news.Ended = nil, &p.used
+	if s.reaping != nil {
+		_ = unix.Kill(-1, unix.SIGKILL)
+		sum := <-s.reaping
+		s.reaping, news.Ended = nil, &sum
 	}
 	news.Spoiled = s.spoiled()
 	s.tell(&news)

@@ -2162,11 +2162,12 @@ type GetDemandResponse struct {
 	// Each READY task counts once among the sites that may run it.
 	Classes []*DemandClass `protobuf:"bytes,1,rep,name=classes,proto3" json:"classes,omitempty"`
 	// Tasks of classes beyond those listed.
-	MoreTasks int64          `protobuf:"varint,2,opt,name=more_tasks,json=moreTasks,proto3" json:"more_tasks,omitempty"`
-	FreeSlots int32          `protobuf:"varint,3,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
-	Draining  bool           `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"`
-	Pilots    []*DemandPilot `protobuf:"bytes,5,rep,name=pilots,proto3" json:"pilots,omitempty"`
-	Nodes     []*DemandNode  `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	MoreTasks int64 `protobuf:"varint,2,opt,name=more_tasks,json=moreTasks,proto3" json:"more_tasks,omitempty"`
+	FreeSlots int32 `protobuf:"varint,3,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
+	Draining  bool  `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Of the last hour: those of the asking factory's jobs, and up to 1,000 others.
+	Pilots []*DemandPilot `protobuf:"bytes,5,rep,name=pilots,proto3" json:"pilots,omitempty"`
+	Nodes  []*DemandNode  `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Factories of the site that have asked within the last minute.
 	Factories     []*FactoryReport `protobuf:"bytes,7,rep,name=factories,proto3" json:"factories,omitempty"`
 	unknownFields protoimpl.UnknownFields
