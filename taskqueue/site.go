@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,7 +123,11 @@ func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) (err error) {
 	defer q.close(&err)
 	site := q.site(name)
 	site.Draining = drain
-	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(name), Site: name, Note: strconv.FormatBool(drain)})
+	note := ""
+	if !drain {
+		note = "no more: it gets tasks again"
+	}
+	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(name), Site: name, Note: note})
 	q.sites.touch(name)
 	if site.abandons() {
 		q.reassessAll()

@@ -92,3 +92,18 @@ func TestFactoryMetricsAreOfTheNewestStatus(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// TestFactoryCheckSendsThePilotOfItsFactory: with the same arguments.
+func TestFactoryCheckSendsThePilotOfItsFactory(t *testing.T) {
+	settings := &factorySettings{}
+	check := newFactoryCheck(&app{}, settings)
+	if err := check.ParseFlags([]string{"--batch", "local", "--pilot=--payload-user=nobody", "--pilot=--shm"}); err != nil {
+		t.Fatal(err)
+	}
+	command := settings.command(&factory.Shape{})
+	for _, want := range []string{"--payload-user=nobody", "--shm"} {
+		if !strings.Contains(command, want) {
+			t.Errorf("%q has no %s", command, want)
+		}
+	}
+}

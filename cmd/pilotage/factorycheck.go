@@ -28,6 +28,7 @@ func newFactoryCheck(a *app, f *factorySettings) *cobra.Command {
 	flags.StringVar(&f.Batch, "batch", "", "batch system, or a file that defines one")
 	flags.StringVar(&f.SSH, "ssh", "", "machine on which the batch system's commands run, by ssh")
 	flags.StringVar(&f.Binary, "binary", "", "path of pilotage where pilots run (default: this program's)")
+	flags.StringSliceVar(&f.Pilot, "pilot", nil, "further argument of the pilots, as of the factory, e.g. --pilot=--payload-user=nobody (repeatable)")
 	flags.DurationVar(&wait, "timeout", 10*time.Minute, "how long to wait for the job")
 	return command
 }
