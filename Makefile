@@ -139,7 +139,7 @@ soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world), L
 	go run ./sim/soak -seconds $(SECONDS) $(if $(LARGE),-large)
 
 # What the tests on real batch systems, with a browser and with Prometheus need.
-SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client nordugrid-arc-arex nordugrid-arc-client nordugrid-arc-plugins-arcrest chromium prometheus curl
+SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client nordugrid-arc-arex nordugrid-arc-client nordugrid-arc-plugins-arcrest chromium prometheus curl xfsprogs
 
 .PHONY: site-packages
 site-packages:
