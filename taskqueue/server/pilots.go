@@ -281,7 +281,11 @@ func (h *pilotHandlers) GetPilot(ctx context.Context, in *pb.GetPilotRequest) (*
 		if len(found) == 0 {
 			return taskqueue.NotFound("pilot", id)
 		}
-		list, err := describePilots(t, callerOf(ctx), found)
+		masters, err := mastersOf(t)
+		if err != nil {
+			return err
+		}
+		list, err := describePilots(t, callerOf(ctx), masters, found)
 		if err == nil {
 			out.Pilot = list[0]
 		}
@@ -318,13 +322,17 @@ func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest
 		if shown {
 			at++
 		}
+		masters, err := mastersOf(t)
+		if err != nil {
+			return err
+		}
 		room := pageRoom{entries: size}
 		for part := range slices.Chunk(ids[at:min(len(ids), at+size+1)], loadedAtOnce) {
 			found, err := t.Pilots().Load(part...)
 			if err != nil {
 				return fmt.Errorf("load pilots: %w", err)
 			}
-			list, err := describePilots(t, callerOf(ctx), found)
+			list, err := describePilots(t, callerOf(ctx), masters, found)
 			if err != nil {
 				return err
 			}
@@ -343,15 +351,7 @@ func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest
 // describePilots adds what runs at pilots and which of them are masters. How an attempt
 // failed, which names files and programs of its owner, only those learn who look after
 // the site, or at everything.
-func describePilots(t *taskqueue.Turn, c caller, pilots []taskqueue.PilotRecord) ([]*pb.Pilot, error) {
-	masters := make(map[task.PilotID]bool)
-	sites, err := t.Sites().All()
-	if err != nil {
-		return nil, fmt.Errorf("load sites: %w", err)
-	}
-	for i := range sites {
-		masters[sites[i].Master] = !sites[i].Resigned
-	}
+func describePilots(t *taskqueue.Turn, c caller, masters map[task.PilotID]bool, pilots []taskqueue.PilotRecord) ([]*pb.Pilot, error) {
 	list := make([]*pb.Pilot, len(pilots))
 	for i := range pilots {
 		p := &pilots[i]
@@ -368,6 +368,19 @@ func describePilots(t *taskqueue.Turn, c caller, pilots []taskqueue.PilotRecord)
 		}
 	}
 	return list, nil
+}
+
+// mastersOf are the pilots that hold the offices of all sites.
+func mastersOf(t *taskqueue.Turn) (map[task.PilotID]bool, error) {
+	sites, err := t.Sites().All()
+	if err != nil {
+		return nil, fmt.Errorf("load sites: %w", err)
+	}
+	masters := make(map[task.PilotID]bool)
+	for i := range sites {
+		masters[sites[i].Master] = !sites[i].Resigned
+	}
+	return masters, nil
 }
 
 // present tells whether a pilot counts as a live member of its site.
