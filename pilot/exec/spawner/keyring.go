@@ -30,7 +30,7 @@ func JoinKeyring(spent ...int) error {
 		if err == nil && held == 0 {
 			return nil // an empty one stays
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	return errors.New("give payloads their own session keyring: the account may have no more keys: see /proc/key-users, and kernel.keys.maxbytes and maxkeys of sysctl")
 }
