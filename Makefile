@@ -19,8 +19,7 @@ STATIC := CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 TEST_RECORD := .ci/cache/test.json
 # The race detector keeps every process for a second at its end, by default.
 export GORACE := atexit_sleep_ms=50
-# One package more than there are cores, as those that take longest mostly wait.
-TEST        := go test -json -vet=off -p $(shell expr $$(nproc) + 1)
+TEST        := go test -json -vet=off
 # What starts no goroutine (ci serial) is tested without the race detector, and so is
 # papers/, a module of its own on top of this one, whose experiments are simulations.
 TEST_ALL     = failed=; serial=$$(go run ./internal/ci serial); { \
