@@ -59,21 +59,13 @@ func (p *process) usage() (cpu time.Duration, resident int64, err error) {
 }
 
 func processUsage(pid int) (cpu time.Duration, resident int64, err error) {
-	folder := filepath.Join("/proc", strconv.Itoa(pid))
-	stat, err := os.ReadFile(filepath.Join(folder, "stat"))
+	fields, err := statOf(pid)
 	if err != nil {
-		return 0, 0, fmt.Errorf("what process %d has used: %w", pid, err)
-	}
-	// The name in parentheses may hold spaces. After it come the state and the
-	// fields of proc(5) from number 3: utime is 14, stime 15, rss 24.
-	_, after, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(after)
-	if len(fields) < 22 {
-		return 0, 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+		return 0, 0, err
 	}
 	var numbers [3]int64
-	for i, field := range []int{11, 12, 21} {
-		if numbers[i], err = strconv.ParseInt(fields[field], 10, 64); err != nil {
+	for i, field := range []int{14, 15, 24} { // utime, stime, rss
+		if numbers[i], err = strconv.ParseInt(fields[field-statFrom], 10, 64); err != nil {
 			return 0, 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
 		}
 	}
@@ -81,16 +73,34 @@ func processUsage(pid int) (cpu time.Duration, resident int64, err error) {
 	return ticks * time.Second / clockTicks, numbers[2] * int64(os.Getpagesize()), nil
 }
 
+// statFrom is the number in proc(5) of the first field that statOf returns.
+const statFrom = 3
+
+// statOf reads the fields of /proc/PID/stat from the state on, which is number 3: the
+// name before it, in parentheses, may hold spaces.
+func statOf(pid int) ([]string, error) {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return nil, fmt.Errorf("what process %d is and has used: %w", pid, err)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 22 {
+		return nil, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	return fields, nil
+}
+
 // spawnersOf finds the processes that start payloads for a pilot.
 func spawnersOf(pilot int) (found []int) {
 	folders, _ := filepath.Glob("/proc/[0-9]*")
 	for _, folder := range folders {
 		command, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-		stat, _ := os.ReadFile(filepath.Join(folder, "stat"))
-		_, after, _ := strings.Cut(string(stat), ") ") // the state, then the parent
-		fields := strings.Fields(after)
-		if name, _, _ := strings.Cut(string(command), "\x00"); name == spawner.Name && len(fields) > 1 && fields[1] == strconv.Itoa(pilot) {
-			pid, _ := strconv.Atoi(filepath.Base(folder))
+		if name, _, _ := strings.Cut(string(command), "\x00"); name != spawner.Name {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(folder))
+		if fields, err := statOf(pid); err == nil && fields[4-statFrom] == strconv.Itoa(pilot) { // its parent; else it has just ended
 			found = append(found, pid)
 		}
 	}

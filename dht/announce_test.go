@@ -127,19 +127,26 @@ func TestAnAnswerNamesTheNearest(t *testing.T) {
 	}
 }
 
+// fileNear finds a file in the neighbourhood of its nearest member, whose key shares at
+// least so many bits with its own, and the members nearest to it, which fit.
+func fileNear(t *testing.T, all []dht.Member, n, bits int, fit func(near []task.PeerID) bool) (task.FileKey, []task.PeerID) {
+	t.Helper()
+	for i := range 1000 {
+		f := task.FileKey(fmt.Sprintf("near-%d", i))
+		near := nearest(all, f, n)
+		if fit(near) && dht.KeyOfFile(f).Common(dht.KeyOfPeer(near[0])) >= bits {
+			return f, near
+		}
+	}
+	t.Fatal("no file is in the neighbourhood of its nearest member")
+	return "", nil
+}
+
 // The nearest passes on what somebody announces who does not know who else is near, and
 // says so: the others of the nearest hear it once, and a withdrawal all the same.
 func TestTheNearestPassesOnWhatItIsTold(t *testing.T) {
 	all := number(0, 20)
-	var f task.FileKey
-	var near []task.PeerID
-	for i := range 1000 { // one in the neighbourhood of its nearest member
-		f = task.FileKey(fmt.Sprintf("passed-%d", i))
-		near = nearest(all, f, 3)
-		if !slices.Contains(near, member(0).Peer) && dht.KeyOfFile(f).Common(dht.KeyOfPeer(near[0])) >= 5 {
-			break
-		}
-	}
+	f, near := fileNear(t, all, 3, 5, func(near []task.PeerID) bool { return !slices.Contains(near, member(0).Peer) })
 	p := worker(t, member(0), member(1), all)
 	keeper := worker(t, byPeer(near[0]), member(0), all)
 	p.step(dht.Announce{Files: []task.FileKey{f}})
@@ -279,15 +286,9 @@ func TestWhatNobodyHeardOfIsWithdrawnInSilence(t *testing.T) {
 // in line when one of the nearest goes.
 func TestKeepersHandRecordsOverWhenNeighboursComeAndGo(t *testing.T) {
 	all := number(0, 20)
-	var f task.FileKey
-	var near []task.PeerID
-	for i := range 1000 { // one in the neighbourhood of its nearest member
-		f = task.FileKey(fmt.Sprintf("near-%d", i))
-		near = nearest(all, f, 4)
-		if dht.KeyOfPeer(near[0]).Common(dht.KeyOfPeer(near[3])) >= 2 && dht.KeyOfFile(f).Common(dht.KeyOfPeer(near[0])) >= 4 {
-			break
-		}
-	}
+	f, near := fileNear(t, all, 4, 4, func(near []task.PeerID) bool {
+		return dht.KeyOfPeer(near[0]).Common(dht.KeyOfPeer(near[3])) >= 2
+	})
 	late := byPeer(near[1])
 	before := slices.DeleteFunc(slices.Clone(all), func(m dht.Member) bool { return m.Peer == late.Peer })
 	boss := before[slices.IndexFunc(before, func(m dht.Member) bool { return !slices.Contains(near, m.Peer) })]

@@ -47,7 +47,7 @@ func TestListsLargerThanAMessage(t *testing.T) {
 		made.Outputs = []*pb.Binding{{Lfn: fmt.Sprint("o", i), Name: "o"}}
 		wide.Tasks, wide.Outputs = append(wide.Tasks, made), append(wide.Outputs, fmt.Sprint("o", i))
 	}
-	id := q.submitInParts(wide)
+	id := q.submitInParts(wide, 1)
 	groups := make([]string, 64)
 	for i := range groups {
 		groups[i] = fmt.Sprintf("%03d%s", i, strings.Repeat("g", 190))
@@ -165,12 +165,14 @@ func (q *queue) fill(workflow string, texts []string) {
 	}
 }
 
-// submitInParts submits a workflow task by task.
-func (q *queue) submitInParts(request *pb.SubmitWorkflowRequest) (id string) {
+// submitInParts submits a workflow in parts of so many tasks.
+func (q *queue) submitInParts(request *pb.SubmitWorkflowRequest, size int) (id string) {
 	q.t.Helper()
-	for i, made := range request.GetTasks() {
-		part := &pb.SubmitWorkflowRequest{IdempotencyKey: request.GetIdempotencyKey(), Name: request.GetName(), Part: int32(i), Tasks: []*pb.Task{made}}
-		if part.More = i+1 < len(request.GetTasks()); !part.GetMore() {
+	number := int32(0)
+	for some := range slices.Chunk(request.GetTasks(), size) {
+		part := &pb.SubmitWorkflowRequest{IdempotencyKey: request.GetIdempotencyKey(), Name: request.GetName(), Part: number, Tasks: some}
+		number++
+		if part.More = int(number)*size < len(request.GetTasks()); !part.GetMore() {
 			part.Outputs = request.GetOutputs()
 		}
 		reply, err := q.submit().SubmitWorkflow(q.ctx, part)
@@ -180,6 +182,27 @@ func (q *queue) submitInParts(request *pb.SubmitWorkflowRequest) (id string) {
 		id = reply.GetWorkflowId()
 	}
 	return id
+}
+
+// savePilots puts living pilots in the database, as registering takes two signatures each.
+func (q *queue) savePilots(n int, change func(i int, p *taskqueue.PilotRecord)) {
+	q.t.Helper()
+	const atOnce = 2000
+	for from := 0; from < n; from += atOnce {
+		if err := q.server.Store().Update(q.ctx, func(tx taskqueue.Tx) error {
+			for i := from; i < min(from+atOnce, n); i++ {
+				p := taskqueue.PilotRecord{ID: task.PilotID(fmt.Sprintf("p-%08d", i)), Site: "siteA", State: taskqueue.PilotAlive}
+				p.Peer, p.Ends = task.PeerID(fmt.Sprintf("12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6%08d", i)), time.Now().Add(5*time.Hour)
+				change(i, &p)
+				if err := tx.Pilots().Save(p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			q.t.Fatal(err)
+		}
+	}
 }
 
 // A site names no more sites in its reach than the queue can have with every turn.

@@ -28,8 +28,19 @@ func BenchmarkLargeLists(b *testing.B) {
 	for i := range 101 {
 		q.addSite(fmt.Sprintf("site%03d", i))
 	}
-	id := q.manyTasks(20 * times)
-	q.manyPilots(2_000 * times)
+	large := &pb.SubmitWorkflowRequest{IdempotencyKey: "large", Name: "large"}
+	for i := range 20_000 * times {
+		large.Tasks = append(large.Tasks, plain(fmt.Sprint("t", i)))
+	}
+	id := q.submitInParts(large, 1000)
+	q.savePilots(2_000*times, func(i int, p *taskqueue.PilotRecord) {
+		p.Site, p.Slots = "site000", 8
+		if i%2 == 1 {
+			p.Site = task.Site(fmt.Sprintf("site%03d", 1+i/2%100))
+		}
+		p.Host, p.Job = fmt.Sprintf("wn%06d.example.org", i/8), fmt.Sprintf("job-%d.ce.example.org", i)
+		p.Resources = task.Resources{Cores: 8, Memory: 16 * task.GiB, Disk: 100 * task.GiB}
+	})
 	people, admin := q.submit(), q.admin()
 	for b.Loop() {
 		pages(b, "tasks", func(token string) (proto.Message, string, error) {
@@ -56,49 +67,6 @@ func BenchmarkLargeLists(b *testing.B) {
 			r, err := admin.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "site000"})
 			return r, "", err
 		})
-	}
-}
-
-// manyTasks submits a workflow in parts of 1,000 tasks.
-func (q *queue) manyTasks(parts int) (id string) {
-	q.t.Helper()
-	for part := range parts {
-		in := &pb.SubmitWorkflowRequest{IdempotencyKey: "large", Name: "large", Part: int32(part), More: part+1 < parts}
-		for i := range 1000 {
-			in.Tasks = append(in.Tasks, plain(fmt.Sprint("t", part*1000+i)))
-		}
-		reply, err := q.submit().SubmitWorkflow(q.ctx, in)
-		if err != nil {
-			q.t.Fatal(err)
-		}
-		id = reply.GetWorkflowId()
-	}
-	return id
-}
-
-// manyPilots puts living pilots in the database, as registering takes two signatures each.
-func (q *queue) manyPilots(n int) {
-	q.t.Helper()
-	for from := 0; from < n; from += 2000 {
-		if err := q.server.Store().Update(q.ctx, func(tx taskqueue.Tx) error {
-			for i := from; i < from+2000; i++ {
-				p := taskqueue.PilotRecord{
-					ID: task.PilotID(fmt.Sprintf("p-%08d", i)), Peer: task.PeerID(fmt.Sprintf("12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6%08d", i)),
-					Site: "site000", State: taskqueue.PilotAlive,
-				}
-				if i%2 == 1 {
-					p.Site = task.Site(fmt.Sprintf("site%03d", 1+i/2%100))
-				}
-				p.Ends, p.Host, p.Slots, p.Job = time.Now().Add(5*time.Hour), fmt.Sprintf("wn%06d.example.org", i/8), 8, fmt.Sprintf("job-%d.ce.example.org", i)
-				p.Resources = task.Resources{Cores: 8, Memory: 16 * task.GiB, Disk: 100 * task.GiB}
-				if err := tx.Pilots().Save(p); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			q.t.Fatal(err)
-		}
 	}
 }
 
