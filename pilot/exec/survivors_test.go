@@ -158,9 +158,8 @@ func TestKillOfThePilotWherePayloadsCannotBeMarked(t *testing.T) {
 	killPilot(t, ways["double fork"], false)
 }
 
-// mostAfterlife is how long something of a payload may outlive its pilot, on a machine
-// whose cores others fill: the guard looks at every process three times and more.
-const mostAfterlife = time.Minute
+// mostAfterlife is how long something of a payload may outlive its pilot.
+const mostAfterlife = 10 * time.Second
 
 // killPilot kills a pilot, with its process group, while a payload runs that has
 // left processes behind, and waits for the ends of all of them and the guard's.
