@@ -20,8 +20,9 @@ import (
 // at a pipe: a process of the pilot's own program would cost tens of megabytes.
 // It is safe for use by many goroutines.
 type guard struct {
-	series series
-	null   *os.File
+	series  series
+	account string // of payloads with walls, which may have taken off their marks; or ""
+	null    *os.File
 
 	mutex sync.Mutex
 	pid   int // 0 before the first payload
@@ -78,7 +79,7 @@ func (g *guard) start(end int, sign string) (int, error) {
 	null := g.null.Fd()
 	marking.Lock() // it is to carry no payload's mark
 	defer marking.Unlock()
-	return syscall.ForkExec("/bin/sh", []string{"sh", "-c", ". /proc/self/fd/3", "pilotage-guard", strconv.FormatUint(uint64(g.series), 10), sign},
+	return syscall.ForkExec("/bin/sh", []string{"sh", "-c", ". /proc/self/fd/3", "pilotage-guard", strconv.FormatUint(uint64(g.series), 10), sign, g.account},
 		&syscall.ProcAttr{
 			Dir: "/", Env: []string{"PATH=" + systemPath}, Files: []uintptr{uintptr(end), null, null, script.Fd()},
 			Sys: &syscall.SysProcAttr{Setsid: true}, // what ends the pilot's session or group spares it

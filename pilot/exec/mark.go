@@ -149,23 +149,25 @@ func dismiss(pid int) {
 	delete(household.own, pid)
 }
 
-// sweep ends an orphan that no living payload owns, and reaps it.
-func (p *process) sweep(pid int) {
+// sweep ends an orphan that no living payload owns, and reaps it. It tells whether
+// the orphan has yet to end.
+func (p *process) sweep(pid int) (ending bool) {
 	household.Lock()
 	defer household.Unlock()
 	session, err := unix.Getsid(pid)
 	if err != nil || session == p.owner.own || household.own[pid] {
-		return
+		return false
 	}
 	for payload := range household.payloads {
 		if payload.pid == pid || payload.owner.owns(pid) {
-			return
+			return false
 		}
 	}
 	if p.sweeps {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	return p.sweeps && err == nil && reaped == 0
 }
 
 // adopted lists the payload's living orphans, and tells whether it has reaped
@@ -173,7 +175,9 @@ func (p *process) sweep(pid int) {
 func (p *process) adopted() (owned []int, reapedOne bool) {
 	for _, pid := range p.family.orphans() {
 		if pid == p.pid || !p.owner.owns(pid) {
-			p.sweep(pid)
+			if p.sweep(pid) {
+				owned = append(owned, pid)
+			}
 			continue
 		}
 		var used unix.Rusage

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -168,6 +169,7 @@ func (r *Runner) build() error {
 		r.because += "; no Landlock: " + noLandlock.Error()
 	} else {
 		r.sandbox, r.level, r.abi = landlock, Landlock, landlock.abi
+		r.guard.account = strconv.Itoa(r.cfg.payloadUID())
 	}
 	return nil
 }

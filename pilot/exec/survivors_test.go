@@ -26,6 +26,8 @@ var ways = map[string]string{
 	"bare":          "(cd / && env -i D=$DOOR setsid sh -c 'echo $$ > $D; exec sleep 300' >/dev/null 2>&1 </dev/null &)",
 	"deaf":          "(trap '' HUP TERM INT; setsid sh -c 'echo $$ > $DOOR; exec sleep 300' &)",
 	"stopped":       "(setsid sh -c 'echo $$ > $DOOR; kill -STOP $$; exec sleep 300' &)",
+	"without mark":  "prlimit --locks=0 setsid sh -c 'echo $$ > $DOOR; exec sleep 300' &",
+	"other mark":    "prlimit --locks=100000000000000000 setsid sh -c 'echo $$ > $DOOR; exec sleep 300' &",
 	"with children": "(setsid sh -c 'sleep 300 & sleep 300 & echo $$ $! > $DOOR; wait' &)",
 }
 
