@@ -179,6 +179,36 @@ func TestAFailureOfASupersededAttemptDecidesNothing(t *testing.T) {
 	}
 }
 
+// A call that waits for news ends with the next one that has content. While slots have
+// work that one is near, so none is parked; when all work is given out, one is.
+func TestACallIsParkedWhereNoneWithContentIsNear(t *testing.T) {
+	ends := func(s *siteBench, name string) []message.Action {
+		at := s.where[name]
+		return s.reports(at, task.Outcome{Attempt: attemptOf(name, at), OK: true})
+	}
+	for _, c := range []struct {
+		names []string
+		ready bool // one task is, when the first has ended
+	}{{[]string{"a", "b"}, false}, {[]string{"a", "b", "c", "d"}, true}} {
+		s := newSiteBench(t, c.names...)
+		for s.synced(task.SyncReply{}).Hold == 0 {
+		}
+		ends(s, "a")
+		s.now = s.now.Add(200 * time.Millisecond)
+		s.follow(message.Tick{})
+		var calls []master.CallSync
+		for _, n := range s.open {
+			calls = append(calls, all[master.CallSync](s.follow(master.SyncAnswered{N: n}))...)
+		}
+		if parks := len(calls) == 1 && calls[0].Sync.Hold > 0; len(s.open) < 2 || parks == c.ready {
+			t.Errorf("%d tasks: of %d open calls the last brought the outcome, then came %+v", len(c.names), len(s.open), calls)
+		}
+		if calls = all[master.CallSync](ends(s, "b")); c.ready && len(calls) != 1 {
+			t.Errorf("the last task is given out, and %d calls are made", len(calls))
+		}
+	}
+}
+
 // An answer that was overtaken by a later one may list leases as open that
 // are over by now.
 func TestWishesOfAnOlderAnswerAreIgnored(t *testing.T) {

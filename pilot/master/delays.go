@@ -29,10 +29,11 @@ func (c QueueConfig) GatherDelay(running int) time.Duration {
 // gatherAt is how many running payloads have their news gathered for SyncDelay.
 const gatherAt = 250
 
-// ParkPause is how long no call is parked at the queue after one with content.
-// At a large site the next one comes soon and would end it.
-func (c QueueConfig) ParkPause(running int) time.Duration {
-	if running < c.Batch {
+// ParkPause is how long no call is parked at the queue after one with content: the
+// next one comes soon and would end it at a large site, and wherever the slots have
+// work. A small site whose work is all given out hears of more at once.
+func (c QueueConfig) ParkPause(ready, running int) time.Duration {
+	if ready == 0 && running < c.Batch {
 		return 0
 	}
 	return 2 * c.GatherDelay(running)

@@ -212,7 +212,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.holding.site.roster.census)
 	earliest(m.holding.site.list.round.due)
 	earliest(m.holding.site.list.round.period)
-	earliest(m.holding.outbox.syncDeadline(&m.step, &m.holding.site.roster))
+	earliest(m.holding.outbox.syncDeadline(&m.step, &m.holding.site))
 	earliest(m.holding.site.placing.retractAt)
 	earliest(m.holding.site.placing.solveDue)
 	earliest(m.holding.site.replication.due)

@@ -36,7 +36,8 @@ type outbox struct {
 // calls are how what is in the outbox gets to the queue.
 type calls struct {
 	due         time.Time // content is to be sent by then
-	poll        time.Time // an empty Sync is due
+	poll        time.Time // an empty Sync is due, if those with content let it
+	carried     time.Time // when the last call with content was answered
 	failures    int
 	again       time.Time // outcomes that wait are asked about again
 	vain        int       // calls in a row that brought no verdict on those

@@ -26,13 +26,23 @@ func (o *outbox) outcomeSoon(at *step, hand *handout) {
 	o.syncSoon(at, at.config.Queue.OutcomeDelay(len(o.outcomes), hand.counts.phases[ready], hand.counts.running))
 }
 
-func (o *outbox) syncDeadline(at *step, roster *roster) time.Time {
-	if at.provisional || o.call.flight != nil || at.own.on && !roster.introduced(at) {
+// parkAt is when a call that waits for news may go: after a failure not before its
+// pause is over, nor where the next call with content comes soon.
+func (o *outbox) parkAt(at *step, hand *handout) time.Time {
+	rested := o.call.carried.Add(at.config.Queue.ParkPause(hand.counts.phases[ready], hand.counts.running))
+	if rested.After(o.call.poll) {
+		return rested
+	}
+	return o.call.poll
+}
+
+func (o *outbox) syncDeadline(at *step, site *site) time.Time {
+	if at.provisional || o.call.flight != nil || at.own.on && !site.roster.introduced(at) {
 		return time.Time{}
 	}
 	next := o.call.due
-	if o.call.parked.number == 0 && (next.IsZero() || o.call.poll.Before(next)) {
-		next = o.call.poll
+	if park := o.parkAt(at, &site.handout); o.call.parked.number == 0 && (next.IsZero() || park.Before(next)) {
+		next = park
 	}
 	if o.call.failures > 0 && !next.IsZero() && next.Before(o.call.poll) {
 		next = o.call.poll // not before the pause after a failure is over
@@ -50,7 +60,7 @@ func (m *Master) passSync() {
 	}
 	if !o.call.due.IsZero() && !m.now.Before(o.call.due) {
 		m.call(true)
-	} else if o.call.parked.number == 0 && !m.now.Before(o.call.poll) {
+	} else if o.call.parked.number == 0 && !m.now.Before(o.parkAt(&m.step, &m.holding.site.handout)) {
 		m.call(o.pressing(m.now) || m.own.on && m.ledger.news())
 	}
 }
@@ -186,15 +196,13 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if o.call.parked.number == 0 {
 		o.call.poll = m.now
-		if carried != nil {
-			o.call.poll = m.now.Add(m.config.Queue.ParkPause(m.holding.site.handout.counts.running))
-		}
 	}
 	if m.own.on {
 		m.own.answered = true
 		m.ledger.summarised(&m.step, &m.holding.outbox, e, carried)
 	}
 	if carried != nil {
+		o.call.carried = m.now
 		o.delivered(carried)
 		m.holding.outbox.echoStored(&m.step, carried.stored)
 	}
