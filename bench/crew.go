@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/dht/memnet/live"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/task"
@@ -27,7 +27,7 @@ import (
 // the queue. Only what lies on a worker node is in memory.
 type crew struct {
 	yard     *yard
-	carrier  *memnet.Carrier // nil over TCP
+	carrier  *live.Carrier // nil over TCP
 	log      *slog.Logger
 	logFile  *os.File
 	observed observations
@@ -102,9 +102,9 @@ func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 	}
 	switch o.Transport {
 	case TransportMemory:
-		c.carrier, err = memnet.NewCarrier(memnet.Memory, o.Seed)
+		c.carrier, err = live.NewCarrier(live.Memory, o.Seed)
 	case TransportLight:
-		c.carrier, err = memnet.NewCarrier(memnet.Light, o.Seed)
+		c.carrier, err = live.NewCarrier(live.Light, o.Seed)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.lines.close(), c.logFile.Close())

@@ -38,6 +38,7 @@ type events struct {
 	number  uint64
 	counts  map[eventKey]uint64
 	failing map[failingStep]failing
+	look    time.Time // none of failing has its pause over before
 }
 
 // allEvents is what those watch who follow events.
@@ -79,20 +80,31 @@ func (e *events) tell(now time.Time, news ...taskqueue.News) {
 			e.add(now, n)
 		}
 	}
-	for key, f := range e.failing {
-		if now.Sub(f.told) < failurePause {
-			continue
-		}
-		if delete(e.failing, key); f.since.Count > 0 {
-			e.failing[key] = failing{told: now}
-			e.add(now, &f.since)
-		}
+	if !now.Before(e.look) {
+		e.tellAgain(now)
 	}
 	if len(e.list) > keepEvents+keepEvents/4 {
 		e.list = append(e.list[:0], e.list[len(e.list)-keepEvents:]...)
 	}
 	if e.number > before {
 		e.watches.changed(allEvents)
+	}
+}
+
+// tellAgain tells of what has failed since a step was told of, where the pause is over.
+func (e *events) tellAgain(now time.Time) {
+	e.look = now.Add(failurePause)
+	for key, f := range e.failing {
+		if over := f.told.Add(failurePause); now.Before(over) {
+			if over.Before(e.look) {
+				e.look = over
+			}
+			continue
+		}
+		if delete(e.failing, key); f.since.Count > 0 {
+			e.failing[key] = failing{told: now}
+			e.add(now, &f.since)
+		}
 	}
 }
 

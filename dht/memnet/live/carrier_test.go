@@ -1,4 +1,4 @@
-package memnet_test
+package live_test
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 const liveSize = 12
 
 func TestSiteOfRealNodes(t *testing.T) {
-	forBoth(t, func(t *testing.T, s *live) {
+	forBoth(t, func(t *testing.T, s *liveSite) {
 		began := time.Now()
 		pilots := s.join(liveSize)
 		s.settled(20*time.Second, pilots)
@@ -37,7 +37,7 @@ func TestSiteOfRealNodes(t *testing.T) {
 // TestKilledMasterIsFollowedAndHungNodeComesBack shows the knobs on a small site:
 // the rules are those of a real network.
 func TestKilledMasterIsFollowedAndHungNodeComesBack(t *testing.T) {
-	forBoth(t, func(t *testing.T, s *live) {
+	forBoth(t, func(t *testing.T, s *liveSite) {
 		pilots := s.join(liveSize)
 		s.settled(20*time.Second, pilots)
 		pilots[5].hang()
@@ -63,7 +63,7 @@ func TestKilledMasterIsFollowedAndHungNodeComesBack(t *testing.T) {
 // Pilots end in the very moment in which others dial them. What can go wrong
 // there only the race detector sees.
 func TestPilotsEndWhileOthersDialThem(t *testing.T) {
-	forBoth(t, func(t *testing.T, s *live) {
+	forBoth(t, func(t *testing.T, s *liveSite) {
 		for range 20 {
 			leaver := s.join(1)[0]
 			var ending sync.WaitGroup

@@ -1,4 +1,4 @@
-package memnet_test
+package live_test
 
 import (
 	"fmt"
@@ -11,21 +11,21 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/dht/memnet/live"
 )
 
 // Sizes of a site of real nodes: what each carrier is made for. Run one with
 //
 //	go test ./dht/memnet -run '^$' -bench 'Live.*/light/1500' -benchtime 1x -timeout 30m
 var liveSizes = []struct {
-	kind memnet.Kind
+	kind live.Kind
 	size int
 }{
-	{memnet.Memory, 100}, {memnet.Memory, 500}, {memnet.Memory, 1500},
-	{memnet.Light, 100}, {memnet.Light, 250}, {memnet.Light, 500}, {memnet.Light, 1500}, {memnet.Light, 5000},
+	{live.Memory, 100}, {live.Memory, 500}, {live.Memory, 1500},
+	{live.Light, 100}, {live.Light, 250}, {live.Light, 500}, {live.Light, 1500}, {live.Light, 5000},
 }
 
-func forSizes(b *testing.B, bench func(b *testing.B, kind memnet.Kind, size int)) {
+func forSizes(b *testing.B, bench func(b *testing.B, kind live.Kind, size int)) {
 	for _, c := range liveSizes {
 		b.Run(fmt.Sprintf("%s/%d", c.kind, c.size), func(b *testing.B) { bench(b, c.kind, c.size) })
 	}
@@ -35,7 +35,7 @@ func forSizes(b *testing.B, bench func(b *testing.B, kind memnet.Kind, size int)
 // have the same roster, and looks at what they cost then: memory, goroutines,
 // and the processor time of a second in which nothing is asked of them.
 func BenchmarkLiveJoin(b *testing.B) {
-	forSizes(b, func(b *testing.B, kind memnet.Kind, size int) {
+	forSizes(b, func(b *testing.B, kind live.Kind, size int) {
 		for range b.N {
 			goroutines, memory := runtime.NumGoroutine(), residentBytes(b)
 			s := newLive(b, kind)
@@ -65,8 +65,8 @@ func BenchmarkLiveJoin(b *testing.B) {
 
 const idleTime = 10 * time.Second
 
-func (s *live) sent() memnet.Traffic {
-	var sum memnet.Traffic
+func (s *liveSite) sent() live.Traffic {
+	var sum live.Traffic
 	for _, traffic := range s.carrier.SentByAll() {
 		sum.Messages += traffic.Messages
 		sum.Bytes += traffic.Bytes

@@ -1,4 +1,4 @@
-package memnet_test
+package live_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/dht/memnet/live"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -19,9 +19,9 @@ type hops struct {
 	bytes int
 }
 
-func watchHops(s *live) *hops {
+func watchHops(s *liveSite) *hops {
 	h := &hops{sent: make(map[dht.CastID]map[task.PeerID]map[task.PeerID]bool)}
-	s.carrier.Watch(func(m memnet.Message) {
+	s.carrier.Watch(func(m live.Message) {
 		c, ok := m.Body.(dht.Cast)
 		if !ok || c.Kind != dht.CastPayload || c.Space.First == c.Space.Last {
 			return // a region of one key is a repair, straight to whoever was missed
@@ -56,7 +56,7 @@ func (h *hops) most() int {
 // Paper 004, section III-B: at most eight peers per node and broadcast, counted
 // on the wire of real nodes.
 func TestRoundOfRealNodesGoesThroughEightPeersAtMost(t *testing.T) {
-	s := newLive(t, memnet.Light)
+	s := newLive(t, live.Light)
 	counted := watchHops(s)
 	pilots := s.join(30)
 	s.settled(time.Minute, pilots)
@@ -77,7 +77,7 @@ func TestRoundOfRealNodesGoesThroughEightPeersAtMost(t *testing.T) {
 
 // A tenth hangs just before the broadcast: all others get it, after repair.
 func TestRoundOfRealNodesWithATenthHung(t *testing.T) {
-	s := newLive(t, memnet.Light)
+	s := newLive(t, live.Light)
 	pilots := s.join(20)
 	s.settled(time.Minute, pilots)
 	var hung []task.PeerID
@@ -97,7 +97,7 @@ func TestRoundOfRealNodesWithATenthHung(t *testing.T) {
 // BenchmarkLiveRound broadcasts 10 kB and gathers the replies: with all alive,
 // and right after a tenth was hung, once.
 func BenchmarkLiveRound(b *testing.B) {
-	forSizes(b, func(b *testing.B, kind memnet.Kind, size int) {
+	forSizes(b, func(b *testing.B, kind live.Kind, size int) {
 		s := newLive(b, kind)
 		s.overlay = dht.Config{}
 		pilots := s.join(size)
@@ -119,13 +119,13 @@ func BenchmarkLiveRound(b *testing.B) {
 		}
 		b.ReportMetric(100*coverage, "%reached")
 		b.ReportMetric(float64(worst.Milliseconds()), "worst-ms")
-		live := size
+		left := size
 		for i := 5; i < size; i += 10 {
 			pilots[i].hang()
-			live--
+			left--
 		}
 		worst = 0
-		b.ReportMetric(100*round(live), "%reached-a-tenth-hung")
+		b.ReportMetric(100*round(left), "%reached-a-tenth-hung")
 		b.ReportMetric(float64(worst.Milliseconds()), "a-tenth-hung-ms")
 	})
 }
@@ -133,7 +133,7 @@ func BenchmarkLiveRound(b *testing.B) {
 // BenchmarkLiveFailover takes the master away, as SIGKILL and as SIGSTOP do,
 // and waits until everybody follows another.
 func BenchmarkLiveFailover(b *testing.B) {
-	forSizes(b, func(b *testing.B, kind memnet.Kind, size int) {
+	forSizes(b, func(b *testing.B, kind live.Kind, size int) {
 		s := newLive(b, kind)
 		s.overlay = dht.Config{}
 		s.join(size)
@@ -147,7 +147,7 @@ func BenchmarkLiveFailover(b *testing.B) {
 
 // failover takes the master away and returns after how long 99 of 100 members
 // have heard of the next one.
-func (s *live) failover(take func(*livePilot)) time.Duration {
+func (s *liveSite) failover(take func(*livePilot)) time.Duration {
 	s.t.Helper()
 	s.mutex.Lock()
 	old, epoch := s.master, s.epoch
@@ -172,7 +172,7 @@ func (s *live) failover(take func(*livePilot)) time.Duration {
 // A master that was stopped is followed by another; when it goes on, the queue
 // and its peers hold its term for over, and it steps down.
 func TestHungMasterOfRealNodesIsFencedOnReturn(t *testing.T) {
-	s := newLive(t, memnet.Light)
+	s := newLive(t, live.Light)
 	s.overlay.Beat, s.overlay.PingTimeout = 300*time.Millisecond, time.Second
 	pilots := s.join(12)
 	s.settled(time.Minute, pilots)

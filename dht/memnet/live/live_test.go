@@ -1,4 +1,4 @@
-package memnet_test
+package live_test
 
 import (
 	"context"
@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/dht/memnet/live"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// live is a site of real nodes on a carrier, with a queue as far as the
+// liveSite is a site of real nodes on a carrier, with a queue as far as the
 // mastership goes: it grants a claim against the term in office when the
 // master has resigned or was not heard for silence.
-type live struct {
+type liveSite struct {
 	t         testing.TB
-	carrier   *memnet.Carrier
+	carrier   *live.Carrier
 	authority *identity.Authority
 	overlay   dht.Config
 	silence   time.Duration
@@ -39,7 +39,7 @@ type livePilot struct {
 	*node.Node
 	self dht.Member
 	key  *identity.PilotKey
-	site *live
+	site *liveSite
 	stop context.CancelFunc
 	ran  chan error
 
@@ -51,9 +51,9 @@ type livePilot struct {
 	changes []time.Time // when it heard of a new master
 }
 
-func newLive(t testing.TB, kind memnet.Kind) *live {
+func newLive(t testing.TB, kind live.Kind) *liveSite {
 	t.Helper()
-	carrier, err := memnet.NewCarrier(kind, 1)
+	carrier, err := live.NewCarrier(kind, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func newLive(t testing.TB, kind memnet.Kind) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &live{t: t, carrier: carrier, authority: authority, silence: 3 * time.Second, overlay: patient()}
+	s := &liveSite{t: t, carrier: carrier, authority: authority, silence: 3 * time.Second, overlay: patient()}
 	t.Cleanup(func() {
 		s.close()
 		if err := carrier.Close(); err != nil {
@@ -80,7 +80,7 @@ func patient() dht.Config {
 	}
 }
 
-func (s *live) close() {
+func (s *liveSite) close() {
 	var ending sync.WaitGroup
 	for _, p := range s.pilots {
 		ending.Go(p.close)
@@ -97,7 +97,7 @@ func liveLogger() *slog.Logger {
 }
 
 // join starts pilots the way the queue would: the first is master.
-func (s *live) join(count int) []*livePilot {
+func (s *liveSite) join(count int) []*livePilot {
 	s.t.Helper()
 	before := len(s.pilots)
 	for range count {
@@ -106,7 +106,7 @@ func (s *live) join(count int) []*livePilot {
 	return s.pilots[before:]
 }
 
-func (s *live) joinOne() {
+func (s *liveSite) joinOne() {
 	s.t.Helper()
 	key, err := identity.NewPilotKey()
 	if err != nil {
@@ -160,9 +160,9 @@ func pilotID(n int) task.PilotID {
 	return task.PilotID(letters)
 }
 
-func (s *live) term() task.Term { return task.Term{Epoch: s.epoch, Peer: s.master.self.Peer} }
+func (s *liveSite) term() task.Term { return task.Term{Epoch: s.epoch, Peer: s.master.self.Peer} }
 
-func (s *live) claim(p *livePilot, c dht.Claim) dht.ClaimAnswer {
+func (s *liveSite) claim(p *livePilot, c dht.Claim) dht.ClaimAnswer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	answer := dht.ClaimAnswer{Reached: true}
@@ -293,7 +293,7 @@ func (p *livePilot) ask(number uint64, payload []byte) dht.Done {
 }
 
 // await looks every so often until a condition holds.
-func (s *live) await(patience time.Duration, what string, holds func() bool) {
+func (s *liveSite) await(patience time.Duration, what string, holds func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -309,7 +309,7 @@ func (s *live) await(patience time.Duration, what string, holds func() bool) {
 
 // settled waits until the master knows just these pilots, all of them follow it, and
 // their routing tables are filled.
-func (s *live) settled(patience time.Duration, pilots []*livePilot) {
+func (s *liveSite) settled(patience time.Duration, pilots []*livePilot) {
 	s.t.Helper()
 	s.await(patience, fmt.Sprintf("a master of %d pilots", len(pilots)), func() bool {
 		master, _ := pilots[0].Master()
@@ -329,10 +329,10 @@ func filled(p *livePilot, pilots []*livePilot) bool {
 	return !slices.ContainsFunc(pilots, func(other *livePilot) bool { return !knows[own.Common(dht.KeyOfPeer(other.self.Peer))] })
 }
 
-func kinds() []memnet.Kind { return []memnet.Kind{memnet.Memory, memnet.Light} }
+func kinds() []live.Kind { return []live.Kind{live.Memory, live.Light} }
 
 // forBoth runs a test on either carrier.
-func forBoth(t *testing.T, test func(t *testing.T, s *live)) {
+func forBoth(t *testing.T, test func(t *testing.T, s *liveSite)) {
 	for _, kind := range kinds() {
 		t.Run(kind.String(), func(t *testing.T) { test(t, newLive(t, kind)) })
 	}

@@ -1,4 +1,4 @@
-package memnet
+package live
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package memnet_test
+package live_test
 
 import (
 	"testing"
