@@ -210,6 +210,7 @@ func interruptedWait(g *grid) {
 		t.Errorf("after Ctrl-C on the wait the task is %s", state)
 	}
 	g.expect(7, []string{"goes on"}, "workflow", "wait", id, "--timeout", "200ms")
+	g.expect(7, []string{"goes on"}, "submit", "--wait", "--timeout", "200ms", "--key", "bounded", "--name", "bounded", "--", "sh", "-c", "until test -e "+release+"; do sleep 0.1; done")
 	writeFile(t, release, "")
 	g.done(id)
 }

@@ -143,7 +143,7 @@ func (r *records) auditAttempt(kind string, site task.Site, o *task.Outcome, sta
 
 var attemptNotes = [...]string{
 	AttemptRunning: "runs", AttemptSucceeded: "succeeded", AttemptFailedState: "failed", AttemptLost: "its pilot is gone",
-	AttemptDuplicate: "another attempt had won", AttemptRejected: "read an input that was not the winner's",
+	AttemptDuplicate: "its task was over already", AttemptRejected: "read an input that was not the winner's",
 }
 
 // saveAudit appends what the turn has done so far to the log.

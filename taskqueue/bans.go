@@ -80,6 +80,7 @@ func (r *Rules) Ban(t *Turn, b Ban) (out Banned, err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	var of func(*PilotRecord) bool
+	within := task.Site("") // every site
 	switch {
 	case b.Name == "":
 		end(invalid("a ban needs a name"))
@@ -88,9 +89,9 @@ func (r *Rules) Ban(t *Turn, b Ban) (out Banned, err error) {
 		of = func(p *PilotRecord) bool { return tokens[p.Token] }
 	case b.Kind == BanNode || b.Kind == BanSite:
 		if b.Kind == BanSite {
-			q.site(task.Site(b.Name))
+			within = q.site(task.Site(b.Name)).Name
 		} else if b.Site != "" {
-			q.site(b.Site)
+			within = q.site(b.Site).Name
 		}
 		of = func(p *PilotRecord) bool { return b.keepsOut(p.Site, p.Host) }
 	default:
@@ -100,7 +101,7 @@ func (r *Rules) Ban(t *Turn, b Ban) (out Banned, err error) {
 	bans := append(q.bansWithout(&b), b)
 	q.remember(metaBans, bans)
 	q.audit(AuditEntry{Kind: AuditBanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site, Note: b.Why})
-	out.Pilots = q.expelAll(of, string(b.Kind)+" "+b.Name+" was banned")
+	out.Pilots = q.expelAll(within, of, string(b.Kind)+" "+b.Name+" was banned")
 	if b.Cancelling {
 		out.Tasks, out.More = q.cancelBanned()
 	}
@@ -190,10 +191,13 @@ func (r *records) tokensOf(person string) map[string]bool {
 	return ids
 }
 
-// expelAll revokes live pilots of all sites.
-func (q *queue) expelAll(of func(*PilotRecord) bool, reason string) (revoked []task.PilotID) {
+// expelAll revokes live pilots of a site, "" of all.
+func (q *queue) expelAll(within task.Site, of func(*PilotRecord) bool, reason string) (revoked []task.PilotID) {
 	q.loadSites()
 	for _, name := range q.siteNames {
+		if within != "" && name != within {
+			continue
+		}
 		site := q.sites.held[name]
 		for _, pilot := range q.alive(name) {
 			if of(pilot) {

@@ -24,6 +24,7 @@ type Submission struct {
 	KeepIntermediates bool
 	Fresh             bool            // do not take over results of an earlier run
 	Workflow          task.WorkflowID // of an earlier part; checked when given
+	Sent              task.Digest     // of the part as it was sent, compared when it is sent again
 }
 
 // Submitted answers a Submission.

@@ -14,9 +14,10 @@ type Workflow struct {
 	Group     string // whose members use it as if it were theirs; Everybody may look; "" is the owner alone
 	Key       string // the client's idempotency key, as Person.key makes it
 	Created   time.Time
-	Ended     time.Time // zero while open
-	Sealed    bool      // false until the last part of the submission arrived
-	Parts     int       // parts received
+	Ended     time.Time     // zero while open
+	Sealed    bool          // false until the last part of the submission arrived
+	Parts     int           // parts received
+	Sent      []task.Digest // what each part was, until the last has arrived
 	Cancelled bool
 	Reused    int                // tasks taken over as done from an earlier run of the same name
 	Counts    map[task.State]int // tasks by state
@@ -163,7 +164,7 @@ const (
 	AttemptSucceeded
 	AttemptFailedState
 	AttemptLost      // its pilot died
-	AttemptDuplicate // another attempt had won
+	AttemptDuplicate // another attempt had won, or the task was cancelled
 	AttemptRejected  // read an input that was not the winner's
 )
 

@@ -302,7 +302,7 @@ func (r *Rules) RevokeGrant(t *Turn, id string, endPilots bool) (pilots []task.P
 	q.audit(AuditEntry{Kind: AuditRevoked, Subject: id, Site: known[0].Site, Note: "access of " + known[0].Holder().Name})
 	registered := func(p *PilotRecord) bool { return p.Token == id }
 	if endPilots {
-		return q.expelAll(registered, "the access with which it registered was revoked"), nil
+		return q.expelAll("", registered, "the access with which it registered was revoked"), nil
 	}
 	q.loadSites()
 	for _, name := range q.siteNames {

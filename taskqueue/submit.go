@@ -11,7 +11,8 @@ import (
 // Submit takes one part of a workflow. The last part seals it: the whole graph
 // is checked, results of an earlier run of the same name are taken over, and
 // what can run becomes READY. Until then nothing is handed out. A part that
-// breaks a rule changes nothing. Sending a part again changes nothing.
+// breaks a rule changes nothing. Sending a part again changes nothing;
+// with other content it is refused until the workflow is complete.
 //
 // Errors: ErrInvalid (names the task, the file or the field), ErrConflict (the
 // key belongs to another workflow, a part is out of order, the workflow is
@@ -59,6 +60,7 @@ func (p *submission) begin() (existed bool) {
 	case p.Name != "" && w.Name != p.Name:
 		end(conflict("submission key %q is in use for workflow %s %q: choose another key", p.Key, w.ID, w.Name))
 	case p.Part < w.Parts:
+		p.compare(w)
 		return true
 	case w.Cancelled:
 		end(conflict("workflow %s was cancelled before it was complete", w.ID))
@@ -68,6 +70,14 @@ func (p *submission) begin() (existed bool) {
 		end(conflict("part %d of workflow %s came before part %d", p.Part, w.ID, w.Parts))
 	}
 	return false
+}
+
+// compare refuses a part that is sent again with other content while further parts are
+// awaited: the workflow would be a mixture. One that is complete stays as it was.
+func (p *submission) compare(w *Workflow) {
+	if p.Part < len(w.Sent) && w.Sent[p.Part] != p.Sent {
+		end(conflict("part %d of workflow %s, whose submission is not complete, was sent before with other content: choose another key", p.Part, w.ID))
+	}
 }
 
 func (p *submission) newWorkflow() {
@@ -137,6 +147,9 @@ func (p *submission) add() {
 		}
 	}
 	w.Parts++
+	if p.More {
+		w.Sent = append(w.Sent, p.Sent)
+	}
 	w.Last = p.Clock
 	p.workflows.touch(w.ID)
 }

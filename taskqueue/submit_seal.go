@@ -53,7 +53,7 @@ func (p *submission) seal() {
 	check(g.sort())
 	p.markFinal(w, g)
 	p.memoise(g)
-	w.Sealed = true
+	w.Sealed, w.Sent = true, nil
 	p.workflows.touch(w.ID)
 	if !p.Fresh {
 		p.reuse(w, g)

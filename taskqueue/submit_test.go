@@ -102,6 +102,12 @@ func TestSubmissionInPartsIsHandedOutWhenComplete(t *testing.T) {
 	if err != nil || !again.Existed || again.Workflow != out.Workflow {
 		t.Fatalf("the part sent again: %+v, %v", again, err)
 	}
+	// With other content it would make a mixture of what was sent first and what follows.
+	changed := first
+	changed.Sent = task.Digest{1}
+	if _, err := g.submit(changed); !errors.Is(err, taskqueue.ErrConflict) {
+		t.Errorf("another part in the place of the first: %v", err)
+	}
 	gap := taskqueue.Submission{Name: "w", Key: "k", Part: 2, Tasks: []task.Task{job("four", nil, nil)}}
 	if _, err := g.submit(gap); !errors.Is(err, taskqueue.ErrConflict) {
 		t.Errorf("part 2 before part 1: %v", err)
@@ -121,6 +127,9 @@ func TestSubmissionInPartsIsHandedOutWhenComplete(t *testing.T) {
 	}
 	if again, err := g.submit(last); err != nil || !again.Existed {
 		t.Errorf("the last part sent again: %+v, %v", again, err)
+	}
+	if again, err := g.submit(changed); err != nil || !again.Existed {
+		t.Errorf("a part sent again of a workflow that is complete: %+v, %v", again, err)
 	}
 	late := taskqueue.Submission{Name: "w", Key: "k", Part: 2, Tasks: []task.Task{job("late", nil, nil)}}
 	if _, err := g.submit(late); !errors.Is(err, taskqueue.ErrConflict) {

@@ -28,7 +28,7 @@ type ClientConfig struct {
 
 	Dial   time.Duration // to connect and shake hands: 5 s, long for a site network
 	Header time.Duration // from the request to the answer: 10 s, serving waits for nothing
-	Stall  time.Duration // without a byte: 10 s
+	Stall  time.Duration // in which a transfer brings 64 KiB at least, or ends: 10 s
 }
 
 func (c ClientConfig) withDefaults() ClientConfig {
@@ -145,7 +145,11 @@ func (c *Client) transport(expect task.PeerID) *http.Transport {
 }
 
 // errStalled is the cause of a request that was ended for want of bytes.
-var errStalled = errors.New("no byte came for too long")
+var errStalled = errors.New("hardly a byte came for too long")
+
+// leastProgress is what a peer brings in each stall time, if not all of the rest: it is
+// far less than what a peer asks of its own readers.
+const leastProgress = 64 << 10
 
 // answer is a response whose body is bound to the stall time-out.
 type answer struct {
@@ -153,13 +157,17 @@ type answer struct {
 	cancel context.CancelCauseFunc
 	stall  *time.Timer
 	limit  time.Duration
+	got    int // of leastProgress
 	done   func()
 	taken  bool // as much as was wanted has been read: the connection can be kept
 }
 
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.Body.Read(p)
-	a.stall.Reset(a.limit)
+	if a.got += n; a.got >= leastProgress {
+		a.got = 0
+		a.stall.Reset(a.limit)
+	}
 	return n, err
 }
 

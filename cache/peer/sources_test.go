@@ -203,9 +203,18 @@ func TestStallAndDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := make(chan struct{})
-	for name, after := range map[string]func(){
-		"stalls": func() { <-release },
-		"dies":   func() { panic(http.ErrAbortHandler) },
+	for name, after := range map[string]func(w http.ResponseWriter){
+		"stalls": func(http.ResponseWriter) { <-release },
+		"dies":   func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"drips": func(w http.ResponseWriter) {
+			for _, b := range data[disk.ChunkSize+10:] {
+				_, _ = w.Write([]byte{b})
+				if http.NewResponseController(w).Flush() != nil {
+					return
+				}
+				<-time.After(10 * time.Millisecond)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := v.liar(func(w http.ResponseWriter, r *http.Request) {
@@ -217,7 +226,7 @@ func TestStallAndDeath(t *testing.T) {
 				w.WriteHeader(http.StatusPartialContent)
 				_, _ = w.Write(data[:disk.ChunkSize+10])
 				_ = http.NewResponseController(w).Flush()
-				after()
+				after(w)
 			})
 			c := v.client("siteA", "")
 			c.config.Stall = 1500 * time.Millisecond

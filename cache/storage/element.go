@@ -84,7 +84,7 @@ type Timeouts struct {
 	Dial   time.Duration // to connect: 5 s, long for a site network
 	TLS    time.Duration // to shake hands: 5 s
 	Header time.Duration // from the end of a request to the answer: 60 s, since tape-backed servers think long
-	Stall  time.Duration // without a byte in a transfer: 60 s
+	Stall  time.Duration // in which a transfer moves 64 KiB at least, or ends: 60 s
 }
 
 func (t Timeouts) withDefaults() Timeouts {

@@ -158,6 +158,7 @@ func (w *web) once(ctx context.Context, c call) (*http.Response, error) {
 	}
 	answer, err := client.Do(request)
 	if err == nil && c.accept(answer.StatusCode) {
+		guard.got(leastProgress)
 		answer.Body = &guardedBody{ReadCloser: answer.Body, guard: guard, incoming: true}
 		return answer, nil
 	}
@@ -252,7 +253,11 @@ func (w *web) unanswered(c call, err error) error {
 }
 
 // errStalled is the cause when a transfer makes no progress.
-var errStalled = errors.New("no byte came through for too long")
+var errStalled = errors.New("hardly a byte came through for too long")
+
+// leastProgress is what a transfer moves in each stall time, if not all of the rest:
+// 1 kB/s by default. Who gives a byte now and then would hold a task for days.
+const leastProgress = 64 << 10
 
 // stallGuard ends a request when neither direction makes progress. The clock
 // runs only while this side waits for the other one.
@@ -261,11 +266,38 @@ type stallGuard struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	limit  time.Duration
+
+	mutex sync.Mutex    // an answer may come while the request is still sent
+	left  time.Duration // of limit, for the rest of leastProgress
+	since time.Time     // this side waits; zero: it does not
+	moved int           // of leastProgress
+}
+
+// wait starts the clock.
+func (g *stallGuard) wait() {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.since = time.Now()
+	g.timer.Reset(g.left)
+}
+
+// got stops the clock, as something has moved.
+func (g *stallGuard) got(n int) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.timer.Stop()
+	if !g.since.IsZero() {
+		g.left = max(0, g.left-time.Since(g.since))
+		g.since = time.Time{}
+	}
+	if g.moved += n; g.moved >= leastProgress {
+		g.left, g.moved = g.limit, 0
+	}
 }
 
 func newStallGuard(ctx context.Context, limit time.Duration) (context.Context, *stallGuard) {
 	guarded, cancel := context.WithCancelCause(ctx)
-	g := &stallGuard{ctx: guarded, cancel: cancel, limit: limit}
+	g := &stallGuard{ctx: guarded, cancel: cancel, limit: limit, left: limit}
 	g.timer = time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w (%s)", errStalled, limit)) })
 	g.timer.Stop()
 	return guarded, g
@@ -281,24 +313,25 @@ type guardedBody struct {
 	io.ReadCloser
 	guard    *stallGuard
 	incoming bool
+	sent     int // by the last read of what is sent: the next one says that it has gone
 }
 
 func (b *guardedBody) Read(p []byte) (int, error) {
 	// Sending: the other side waits while the source is read, and is waited
 	// for from then until the next read. Receiving: the other way round.
 	if b.incoming {
-		b.guard.timer.Reset(b.guard.limit)
-		defer b.guard.timer.Stop()
+		b.guard.wait()
 		n, err := b.ReadCloser.Read(p)
+		b.guard.got(n)
 		if cause := context.Cause(b.guard.ctx); err != nil && errors.Is(cause, errStalled) {
 			err = cause // not "context canceled", which the caller's was not
 		}
 		return n, err
 	}
-	b.guard.timer.Stop()
+	b.guard.got(b.sent)
 	n, err := b.ReadCloser.Read(p)
-	if err == nil {
-		b.guard.timer.Reset(b.guard.limit)
+	if b.sent = n; err == nil {
+		b.guard.wait()
 	}
 	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -315,6 +316,36 @@ func TestFoldersAreMadeOnce(t *testing.T) {
 	}
 }
 
+// A server that gives a byte now and then does not hold a caller for as long as it likes.
+func TestDrippingTransfersEnd(t *testing.T) {
+	server, url := serve(t)
+	const size = 500
+	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		for range size {
+			fmt.Fprint(w, "x")
+			if http.NewResponseController(w).Flush() != nil {
+				break
+			}
+			select {
+			case <-time.After(2 * time.Millisecond):
+			case <-r.Context().Done():
+			}
+		}
+		return true
+	})
+	var waited patience
+	e := element(t, newClient(t, storage.Options{Timeouts: storage.Timeouts{Stall: 100 * time.Millisecond}, Retry: waited.retry(1, 10)}), url)
+	reader, _, err := e.Get(t.Context(), "body", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if data, err := io.ReadAll(reader); len(data) == size || !storage.Temporary(err) || !strings.Contains(err.Error(), "hardly a byte") {
+		t.Errorf("%d bytes came one by one: %v", len(data), err)
+	}
+}
+
 // TestStalledTransfersEnd: neither an answer nor a body that stands still
 // holds a caller for ever, and neither looks like the caller's own wish.
 func TestStalledTransfersEnd(t *testing.T) {
@@ -343,7 +374,7 @@ func TestStalledTransfersEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := io.ReadAll(reader)
-		if string(data) != "some" || !storage.Temporary(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no byte came through") {
+		if string(data) != "some" || !storage.Temporary(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "hardly a byte came through") {
 			t.Errorf("stalled body, HTTP/2 %t: %q, %v", http2, data, err)
 		}
 		if err := reader.Close(); err != nil {

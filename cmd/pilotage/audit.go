@@ -81,7 +81,7 @@ without the queue. The pilots do not know whose work it is: the VO does, by the 
 	flags := command.Flags()
 	flags.StringVar(&request.Node, "node", "", "node, as pilot list calls it (default: all)")
 	flags.StringVar(&request.Site, "site", "", "site (default: all)")
-	flags.StringVar(&at, "time", "", "when it ran: a time, or how long ago")
+	flags.StringVar(&at, "time", "", "the moment at which it ran, to the second, or how long ago")
 	flags.StringVar(&folder, "folder", "", "folder of this node with the records of its pilots, to be read instead of asking the queue")
 	_ = command.MarkFlagRequired("time")
 	return command

@@ -58,6 +58,7 @@ func TestUsageErrorsHaveTheirCode(t *testing.T) {
 		{"site add a --locality-wait -5s", "--locality-wait is -5s: give a time up to 1h"},
 		{"site add a --locality-wait 30", `--locality-wait is "30": give a time with its unit`},
 		{"workflow wait w --timeout soon", "for example 30s"},
+		{"submit --timeout 5m -- true", "give --wait, too"},
 		{"bench overlay --round-period soon", "give seconds, for example 20"},
 		{"bench overlay --plot " + filepath.Join(broken, "x"), "--plot: "},
 		{"submit --rank localty -- true", "did you mean locality? Ranks by name are"},

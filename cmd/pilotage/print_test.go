@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,5 +143,31 @@ func TestWhereSettingsComeFrom(t *testing.T) {
 	defer func() { _ = null.Close() }()
 	if isTerminal(null) {
 		t.Error("/dev/null is no terminal")
+	}
+}
+
+// A task that wrote to stderr only is not shown as one that wrote nothing.
+func TestLogsTellOfStderr(t *testing.T) {
+	for _, c := range []struct {
+		out, err       string
+		stdout, stderr bool
+		want, note     string
+	}{
+		{"a\n", "b\n", true, false, "a\n", ""},
+		{"a\n", "b\n", false, true, "b\n", ""},
+		{"a\n", "b\n", true, true, "a\nb\n", ""},
+		{"", "b\n", true, true, "b\n", ""},
+		{"", "b\n", true, false, "", "stderr has 2B"},
+		{"", "", true, false, "", ""},
+	} {
+		a := testApp()
+		logs := &pb.GetTaskLogsResponse{Stdout: []byte(c.out), Stderr: []byte(c.err)}
+		if err := a.out.printLogs(logs, c.stdout, c.stderr); err != nil {
+			t.Fatal(err)
+		}
+		printed, noted := fmt.Sprint(a.out.stdout), fmt.Sprint(a.out.stderr)
+		if printed != c.want || (noted == "") != (c.note == "") || !strings.Contains(noted, c.note) {
+			t.Errorf("%+v: printed %q, noted %q", c, printed, noted)
+		}
 	}
 }

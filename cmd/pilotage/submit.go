@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -33,6 +34,7 @@ type submitFlags struct {
 	queue                          string
 	sites                          []string // to which sources are uploaded
 	upload, dryRun, wait, parsable bool
+	timeout                        time.Duration // of the wait; 0: none
 }
 
 // singleFlags describe a single command or script.
@@ -76,6 +78,7 @@ func newSubmit(a *app) *cobra.Command {
 	flags.BoolVar(&f.upload, "upload", false, "put the files' sources to the storage elements first (what a single command reads is put there anyhow)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the tasks, submit nothing")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end")
+	flags.DurationVar(&f.timeout, "timeout", 0, "with --wait: give up after this time, exit code 7; the workflow goes on (default: never)")
 	flags.BoolVar(&f.parsable, "parsable", false, "print the workflow id and nothing else")
 	flags.StringVar(&f.group, "group", "", "group of yours whose members may use the workflow as if it were theirs")
 	flags.BoolFunc("public", "let everybody look into the workflow and take over its results", func(string) error {
@@ -153,6 +156,9 @@ type setting struct{ key, usage string }
 // checkFlags takes the settings of a single command, and refuses them where they
 // would change nothing of a workflow.
 func (f *submitFlags) checkFlags(flags *pflag.FlagSet) error {
+	if f.timeout != 0 && !f.wait {
+		return errors.New("--timeout bounds the wait: give --wait, too")
+	}
 	if f.file == "" && !f.recorded.given() {
 		f.settings = make(map[string]string)
 		for _, setting := range settingsOfSingle {
@@ -346,7 +352,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		if !f.wait {
 			return nil
 		}
-		return a.waitWorkflow(ctx, c, id, wait{quiet: f.parsable})
+		return a.waitWorkflow(ctx, c, id, wait{quiet: f.parsable, timeout: f.timeout})
 	})
 }
 

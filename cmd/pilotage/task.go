@@ -136,20 +136,27 @@ func newTaskLogs(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.out.show(logs, func() (err error) {
-			if !stderr || both {
-				_, err = a.out.stdout.Write(logs.GetStdout())
-			}
-			if err == nil && (stderr || both) {
-				_, err = a.out.stdout.Write(logs.GetStderr())
-			}
-			return err
-		})
+		return a.out.show(logs, func() error { return a.out.printLogs(logs, !stderr || both, stderr || both) })
 	})
 	command.Flags().Int32Var(&request.Number, "attempt", 0, "number of the attempt (default: the winner, else the newest)")
 	command.Flags().BoolVar(&stderr, "stderr", false, "print stderr instead")
 	command.Flags().BoolVar(&both, "all", false, "print stdout, then stderr")
 	return command
+}
+
+// printLogs writes what of an attempt's logs is wanted. Where stdout alone is wanted and
+// there is none, it says that there is something on stderr.
+func (o *console) printLogs(logs *pb.GetTaskLogsResponse, stdout, stderr bool) (err error) {
+	if wrote := len(logs.GetStderr()); !stderr && len(logs.GetStdout()) == 0 && wrote > 0 {
+		o.note("stdout is empty, and stderr has %s: print it with --stderr\n", task.Bytes(wrote))
+	}
+	if stdout {
+		_, err = o.stdout.Write(logs.GetStdout())
+	}
+	if err == nil && stderr {
+		_, err = o.stdout.Write(logs.GetStderr())
+	}
+	return err
 }
 
 func newTaskExplain(a *app) *cobra.Command {

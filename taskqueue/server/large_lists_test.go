@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -213,4 +214,23 @@ func TestReachIsBounded(t *testing.T) {
 	}
 	_, err := start(t).admin().AddSite(t.Context(), &pb.AddSiteRequest{Settings: settings})
 	wantRefusal(t, err, codes.InvalidArgument, "INVALID")
+}
+
+// A client that was interrupted and sends its parts again goes on; one whose file was
+// changed meanwhile would make a mixture of both.
+func TestPartsSentAgainAreCompared(t *testing.T) {
+	q := start(t, onSQLite)
+	part := func(command string) *pb.SubmitWorkflowRequest {
+		described := plain("first")
+		described.Argv, described.Env = []string{command}, map[string]string{"A": "1", "B": "2", "C": "3", "D": "4"}
+		return &pb.SubmitWorkflowRequest{IdempotencyKey: "key", Name: "w", More: true, Tasks: []*pb.Task{described}}
+	}
+	for range 20 { // maps have no order
+		if _, err := q.submit().SubmitWorkflow(q.ctx, part("true")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.submit().SubmitWorkflow(q.ctx, part("false")); status.Code(err) != codes.Aborted {
+		t.Errorf("another first part: %v", err)
+	}
 }

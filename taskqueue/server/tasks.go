@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -34,6 +36,13 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 	}
 	if submission.Key == "" && (in.GetMore() || in.GetPart() != 0) {
 		return nil, invalid("a submission in parts needs an idempotency_key")
+	}
+	if in.GetMore() {
+		sent, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		submission.Sent = sha256.Sum256(sent)
 	}
 	for _, t := range in.GetTasks() {
 		described, err := taskpb.FromTask(t)
