@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/internal/shell"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
@@ -114,7 +115,7 @@ func (a *app) devPilots(ctx context.Context, dir string, pilots, slots int, read
 					Access: access, Version: version, Log: log,
 					NodeConfig:    agent.NodeConfig{Folder: filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)), Slots: slots},
 					LifeConfig:    agent.LifeConfig{Grace: time.Second},
-					NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1"},
+					NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1", PortRange: node.DefaultPorts.String()},
 					PayloadConfig: agent.PayloadConfig{PayloadUser: payloads, Guests: exec.Guests{Hidden: []string{data}}},
 					SeamConfig:    agent.SeamConfig{Ready: func(id task.PilotID, _ task.Site) { joined <- id }},
 				})

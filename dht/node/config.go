@@ -117,10 +117,10 @@ func ParsePortRange(text string) (PortRange, error) {
 	low, high, _ := strings.Cut(text, "-")
 	first, err := strconv.ParseUint(low, 10, 16)
 	if err != nil {
-		return PortRange{}, fmt.Errorf("port range %.40q: give LOW-HIGH, e.g. 20000-20999, or 0 for any port", text)
+		return PortRange{}, fmt.Errorf("port range %.40q: give LOW-HIGH, e.g. 26500-26999, or 0 for any port", text)
 	}
 	if high == "" || high == low {
-		return PortRange{}, fmt.Errorf("port range %.40q: a pilot takes two ports: give LOW-HIGH, e.g. 20000-20999, or 0 for any port", text)
+		return PortRange{}, fmt.Errorf("port range %.40q: a pilot takes two ports: give LOW-HIGH, e.g. 26500-26999, or 0 for any port", text)
 	}
 	last, err := strconv.ParseUint(high, 10, 16)
 	if err != nil || first == 0 || last < first {
@@ -129,9 +129,33 @@ func ParsePortRange(text string) (PortRange, error) {
 	return PortRange{Low: uint16(first), High: uint16(last)}, nil
 }
 
+// DefaultPorts is where pilots listen unless they are told otherwise, so that others of
+// the node know whose these ports are: two each for 250 pilots, of numbers that nobody
+// has registered and that no range of grid services or of outgoing connections has.
+var DefaultPorts = PortRange{Low: 26500, High: 26999}
+
+// Has tells whether a port is one of the range.
+func (r PortRange) Has(port int) bool { return port >= int(r.Low) && port <= int(r.High) }
+
+// Listen tries the ports of the range until one is free. Where none of the default
+// range is, any free port does.
+func (r PortRange) Listen(listen func(port uint16) error) error {
+	var err error
+	for port := int(r.Low); port <= int(r.High); port++ {
+		if err = listen(uint16(port)); err == nil {
+			return nil
+		}
+	}
+	if r == DefaultPorts {
+		err = listen(0)
+	}
+	return err
+}
+
+// String is as ParsePortRange reads it.
 func (r PortRange) String() string {
 	if r == (PortRange{}) {
-		return "any port"
+		return "0"
 	}
-	return fmt.Sprintf("ports %d-%d", r.Low, r.High)
+	return fmt.Sprintf("%d-%d", r.Low, r.High)
 }

@@ -91,13 +91,11 @@ func dialFrom(address netip.Addr) tcp.DialerForAddr {
 	}
 }
 
-// listen opens the first free port of the range.
+// listen opens a port of the range.
 func listen(h host.Host, c Config) error {
-	var err error
-	for port := int(c.Ports.Low); port <= int(c.Ports.High); port++ {
-		if err = h.Network().Listen(listenAddress(c.Advertise, uint16(port))); err == nil {
-			return nil
-		}
+	err := c.Ports.Listen(func(port uint16) error { return h.Network().Listen(listenAddress(c.Advertise, port)) })
+	if err == nil {
+		return nil
 	}
-	return fmt.Errorf("listen on %s, %s: %w (free a port, widen --port-range or give another --advertise)", c.Advertise, c.Ports, err)
+	return fmt.Errorf("listen on %s, ports %s: %w (free a port, widen --port-range or give another --advertise)", c.Advertise, c.Ports, err)
 }

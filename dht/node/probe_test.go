@@ -105,3 +105,28 @@ func TestOnlyPlainTCPIsDialled(t *testing.T) {
 		t.Errorf("dialable: %v", got)
 	}
 }
+
+// TestAnyPortWhereNoneOfTheDefaultRangeIsFree, and of a range that was asked for, none.
+func TestAnyPortWhereNoneOfTheDefaultRangeIsFree(t *testing.T) {
+	for _, c := range []struct {
+		ports PortRange
+		tried int
+		last  uint16
+	}{
+		{DefaultPorts, int(DefaultPorts.High-DefaultPorts.Low) + 2, 0},
+		{PortRange{Low: 65534, High: 65535}, 2, 65535},
+		{PortRange{}, 1, 0},
+	} {
+		var tried []uint16
+		err := c.ports.Listen(func(port uint16) error {
+			tried = append(tried, port)
+			return errors.New("in use")
+		})
+		if err == nil || len(tried) != c.tried || tried[0] != c.ports.Low || tried[len(tried)-1] != c.last {
+			t.Errorf("%s: %v after %d tries, the last of port %d", c.ports, err, len(tried), tried[len(tried)-1])
+		}
+		if read, err := ParsePortRange(c.ports.String()); err != nil || read != c.ports {
+			t.Errorf("%s is read as %s, %v", c.ports, read, err)
+		}
+	}
+}

@@ -104,11 +104,11 @@ func TestSlurmVariables(t *testing.T) {
 			b := newBatch(t)
 			b.write(t, "squeue", c.squeue)
 			b.env = append(append(b.env, "TZ=UTC"), c.env...)
-			out, err := b.command(t, "--port-range", "20000-20999").CombinedOutput()
+			out, err := b.command(t, "--port-range", "26500-26563").CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			want := append(slices.Clone(c.want), "args pilot --access "+b.folder+"/access.json --cache "+b.disk+"/pilotage-job-", " --port-range 20000-20999\n")
+			want := append(slices.Clone(c.want), "args pilot --access "+b.folder+"/access.json --cache "+b.disk+"/pilotage-job-", " --port-range 26500-26563\n")
 			for _, text := range want {
 				if !strings.Contains(string(out), text) {
 					t.Errorf("the pilot said\n%swant %q in it", out, text)

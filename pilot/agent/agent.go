@@ -215,7 +215,7 @@ func (a *Agent) occupy(m Membership) error {
 	equipment, err := a.ground.Occupy(Occupant{
 		Site: a.self.Site, Pilot: m.Pilot, Peer: self.Peer, Own: r.own, Verifier: a.verifier,
 		Cached: r.files.cached, Evicted: r.files.evicted, Brought: r.files.announce, BadCopy: r.files.badCopy, Locator: a.network, Homes: a.network.homes,
-		Settings: a.settings.get, Skew: time.Since(m.QueueTime), Ports: a.reach.checkPorts, Log: a.log,
+		Settings: a.settings.get, Skew: time.Since(m.QueueTime), Listens: a.network.ports(self.DataURL), Ports: a.reach.checkPorts, Log: a.log,
 	})
 	if err != nil {
 		return err

@@ -62,6 +62,8 @@ type Occupant struct {
 	Settings func() task.SiteSettings
 	// Skew is how far this node's clock is before the queue's.
 	Skew time.Duration
+	// Listens are the TCP ports of the pilot.
+	Listens []string
 	// Ports has other pilots connect to this one.
 	Ports func(context.Context) (string, error)
 	Log   *slog.Logger

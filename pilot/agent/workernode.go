@@ -72,19 +72,16 @@ func (n *workerNode) Prepare(config *Config) (Footing, error) {
 	return Footing{DataURL: "https://" + n.data.Addr().String(), Walls: n.walls}, nil
 }
 
-// listenData opens the first free port of the range for the data server.
-func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) {
-	var last error
-	for port := ports.Low; ; port++ {
-		listener, err := net.Listen("tcp", netip.AddrPortFrom(address, port).String())
-		if err == nil {
-			return listener, nil
-		}
-		last = err
-		if port >= ports.High {
-			return nil, fmt.Errorf("open the data port on %s, %s: %w", address, ports, last)
-		}
+// listenData opens a port of the range for the data server.
+func listenData(address netip.Addr, ports node.PortRange) (listener net.Listener, err error) {
+	err = ports.Listen(func(port uint16) (err error) {
+		listener, err = net.Listen("tcp", netip.AddrPortFrom(address, port).String())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the data port on %s, ports %s: %w", address, ports, err)
 	}
+	return listener, nil
 }
 
 // claimsFolder is where the pilots of this account on this node tell each other what
@@ -163,7 +160,7 @@ func (n *workerNode) confinement() (task.Walls, error) {
 		return none, fmt.Errorf("a folder to try the sandbox in: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	runnerConfig, err := n.execConfig(folder, n.config.Log)
+	runnerConfig, err := n.execConfig(folder, nil, n.config.Log)
 	if err != nil {
 		return none, err
 	}
@@ -172,15 +169,11 @@ func (n *workerNode) confinement() (task.Walls, error) {
 			return none, fmt.Errorf("the pilot's folder: %w", err)
 		}
 	}
-	runner, err := exec.New(runnerConfig)
-	if err != nil {
-		return none, err
-	}
-	defer func() { _ = runner.Close() }()
-	return runner.Walls(), nil
+	return exec.Try(runnerConfig)
 }
 
-func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, error) {
+// execConfig is for payloads below a folder; ports are this pilot's, once it listens.
+func (n *workerNode) execConfig(folder string, ports []string, log *slog.Logger) (exec.Config, error) {
 	config := exec.Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.config.Access.Site, Cores: n.config.Resources.Cores,
 		Guests: n.config.Guests, Logger: log,
@@ -190,7 +183,11 @@ func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, e
 	if n.config.SharedCache != "" {
 		config.Hidden = append(config.Hidden, filepath.Join(n.config.SharedCache, "cache"))
 	}
-	var err error
+	listens, err := node.ParsePortRange(n.config.PortRange)
+	if err != nil {
+		return config, err
+	}
+	config.Network.Pilotage = ownPorts(n.config.Access.Queue, ports, node.DefaultPorts, listens)
 	config.PayloadUser, err = payloadAccount(n.config.PayloadUser)
 	return config, err
 }
@@ -216,7 +213,10 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	if err := os.MkdirAll(n.config.Records, 0o700); err != nil { // so that it can be hidden
 		o.Log.Warn("what runs on this node is not recorded", "error", err)
 	}
-	runnerConfig, err := n.execConfig(n.config.Folder, o.Log)
+	if ports := outside(o.Listens, n.config.PortRange); len(ports) > 0 {
+		o.Log.Warn("no port is free where pilots listen: payloads of other pilots can connect to this one's", "range", n.config.PortRange, "ports", ports)
+	}
+	runnerConfig, err := n.execConfig(n.config.Folder, o.Listens, o.Log)
 	if err != nil {
 		return Equipment{}, err
 	}

@@ -52,6 +52,8 @@ type Config struct {
 	Watch     Watch
 
 	Logger *slog.Logger // default slog.Default()
+
+	trial bool // no payload comes
 }
 
 // Guests says what payloads may do and see. Confined ones see the system's folders,

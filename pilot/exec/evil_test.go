@@ -9,7 +9,9 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,6 +93,15 @@ var evil = map[string]string{
 	"take a semaphore of others":         `perl -e 'my $s = semget($ENV{KEY}, 0, 0) // exit 1; exit !semop($s, pack "s3", 0, -1, 04000)'`,
 	"call a service by its socket":       `perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new(Peer => $ENV{SOCKET})'`,
 	"call a service by its name":         `perl -MIO::Socket::UNIX -e 'exit !IO::Socket::UNIX->new(Peer => "\0$ENV{ABSTRACT}")'`,
+	// The network.
+	"connect to the queue":                         `EXEC_TEST_CONNECT=TCP $SELF $QUEUE`,
+	"connect to the queue by IPv6":                 `EXEC_TEST_CONNECT=IPv6 $SELF $QUEUE`,
+	"connect to a pilot":                           `EXEC_TEST_CONNECT=TCP $SELF $NEIGHBOUR`,
+	"connect to the queue by Multipath TCP":        `EXEC_TEST_CONNECT=MPTCP $SELF $QUEUE`,
+	"connect to the queue with data":               `EXEC_TEST_CONNECT=fast $SELF $QUEUE`,
+	"have the kernel connect to the queue":         `EXEC_TEST_CONNECT=io_uring $SELF $QUEUE`,
+	"connect to the queue in words of 32 bits":     `echo "$IN_32_BITS" > 32.c && gcc -w -o 32 32.c && ./32 $QUEUE`,
+	"connect to a pilot from a nest of namespaces": `[ $(id -u) = 0 ] || exec unshare -Ur env EXEC_TEST_CONNECT=TCP $SELF $NEIGHBOUR; EXEC_TEST_CONNECT=TCP $SELF $NEIGHBOUR`,
 }
 
 // survivors are the evil payloads that have done it when their file is there.
@@ -108,6 +119,13 @@ func TestSandboxStopsEvilPayloads(t *testing.T) {
 	if os.Getenv(ticket) == "" {
 		delete(evil, "read the pilot's session keyring") // there is none here: containers often deny keyrings
 		delete(open, "read the pilot's session keyring")
+	}
+	for name := range evil { // what a machine has not, nobody can do there
+		way := regexp.MustCompile("EXEC_TEST_CONNECT=([^ ]+)").FindStringSubmatch(evil[name])
+		if way != nil && !slices.Contains(has(t), way[1]) || runtime.GOARCH != "amd64" && strings.HasSuffix(name, "32 bits") {
+			delete(evil, name)
+			delete(open, name)
+		}
 	}
 	if len(open) != len(evil) {
 		t.Errorf("docs/security.md lists %d programs, %d are tried", len(open), len(evil))
@@ -161,11 +179,17 @@ func readDenials(t *testing.T) string {
 func commitEvil(t *testing.T, level task.Confinement) (done map[string]bool, said string) {
 	outside, late, people := t.TempDir(), t.TempDir(), t.TempDir()
 	t.Setenv("HOME", people)
+	queue, neighbour := listening(t), listening(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	secret := filepath.Join(outside, "secret")
 	fill(t, secret, filepath.Join(outside, "file"), filepath.Join(outside, "cut"), filepath.Join(outside, "loose"), filepath.Join(outside, "moved"),
 		filepath.Join(outside, "empty")+"/", filepath.Join(people, ".key"))
 	s := newStand(t, func(c *Config) {
-		c.Readable, c.Writable, c.Hidden = []string{outside}, append(c.Writable, late), []string{secret, filepath.Dir(c.WorkDir) + "/cache"}
+		c.Network.Pilotage = []int{queue, neighbour}
+		c.Readable, c.Writable, c.Hidden = []string{outside, filepath.Dir(self)}, append(c.Writable, late), []string{secret, filepath.Dir(c.WorkDir) + "/cache"}
 		c.Sandbox = map[task.Confinement]SandboxMode{None: Off, Landlock: OnlyLandlock, Namespaces: Auto}[level]
 	})
 	if got, why := s.Level(); got != level {
@@ -183,6 +207,7 @@ func commitEvil(t *testing.T, level task.Confinement) (done map[string]bool, sai
 		"OUTSIDE": outside, "SECRET": secret, "CACHED": s.cached("shared", "x", 0o444), "LATE": late, "PEOPLE": people,
 		"PILOT": strconv.Itoa(os.Getpid()), "VICTIM": strconv.Itoa(victim), "VICTIM_FILE": file, "OTHER": other, "LOG": log, "TEMPORARY": os.TempDir(),
 		"REQUEST_KEY": strconv.Itoa(unix.SYS_REQUEST_KEY), "KEYCTL": strconv.Itoa(unix.SYS_KEYCTL), "TICKET": os.Getenv(ticket),
+		"SELF": self, "QUEUE": strconv.Itoa(queue), "NEIGHBOUR": strconv.Itoa(neighbour), "IN_32_BITS": inWordsOf32Bits,
 		"SHARED": shared, "KEY": strconv.Itoa(exchange(t)),
 		"SOCKET": service(t, filepath.Join(t.TempDir(), "socket")), "ABSTRACT": service(t, fmt.Sprintf("@evil-%d-%d", os.Getpid(), level))[1:],
 	}
@@ -349,18 +374,29 @@ var good = map[string]string{
 	"locks and holes": `truncate -s 10M holes && flock holes -c 'cp --sparse=always holes copy' && [ $(stat -c %s copy) = 10485760 ]`,
 	"names":           `getent passwd root > /dev/null && [ -r /etc/passwd ]`,
 	"inputs":          `cmp small large || true; [ $(stat -c %s large) = 3000000 ] && head -c 3 large && cat small`,
+	"other machines":  `EXEC_TEST_CONNECT=TCP $SELF $ELSEWHERE`,
+	"32 bits":         `[ $(uname -m) != x86_64 ] || { echo "$IN_32_BITS" > 32.c && gcc -w -o 32 32.c && ./32; }`,
+	"static":          `printf 'int main(void) { return 0; }' > x.c && gcc -static -o x x.c && ./x`,
+	"a nest":          `[ $LEVEL = LANDLOCK ] || [ $(id -u) = 0 ] || unshare -Urmpf sh -c 'mount --rbind / $HOME && mount -t proc proc $HOME/proc && mount -t tmpfs none $HOME/tmp && cd $HOME && pivot_root . tmp && umount -l /tmp && [ -x /bin/sh ] && [ $$ = 1 ]'`,
 	"read-only":       `! touch /usr/x 2>/dev/null || [ $(id -u) = 0 ]`,
 }
 
 func TestSandboxLetsPayloadsWork(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, mode := range []SandboxMode{Off, OnlyLandlock, Auto} {
-		s := newStand(t, func(c *Config) { c.Sandbox = mode })
+		s := newStand(t, func(c *Config) {
+			c.Sandbox, c.Network.Pilotage, c.Readable = mode, []int{listening(t)}, []string{filepath.Dir(self)}
+		})
 		level, _ := s.Level()
 		t.Run(level.String(), func(t *testing.T) {
+			elsewhere := strconv.Itoa(listening(t))
 			small, large := s.cached("s", "x", 0o444), s.cached("l", strings.Repeat("abc", 1_000_000), 0o444)
 			for name, script := range good {
 				spec := s.shell(script)
-				spec.Task.Env["LEVEL"] = level.String()
+				maps.Copy(spec.Task.Env, map[string]string{"LEVEL": level.String(), "SELF": self, "ELSEWHERE": elsewhere, "IN_32_BITS": inWordsOf32Bits})
 				spec.Inputs = []StagedInput{{Name: "small", Path: small}, {Name: "large", Path: large}}
 				if result := s.run(spec); !result.OK {
 					t.Errorf("%s: %s: %s%s", name, result.Reason, result.Stdout, result.Stderr)

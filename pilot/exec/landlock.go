@@ -39,8 +39,6 @@ const refreshAfter = time.Minute
 type sandbox struct {
 	abi     int
 	handled uint64 // rights that the kernel knows and that are denied unless granted
-	scoped  uint64
-	network Network
 	policy  policy
 	log     *slog.Logger
 
@@ -68,16 +66,13 @@ func newSandbox(cfg Config) (*sandbox, error) {
 		return nil, fmt.Errorf("asking the kernel for Landlock: %w", errno)
 	}
 	s := &sandbox{
-		abi: int(abi), handled: rightsAll | rightsDevices, network: cfg.Network, policy: newPolicy(cfg), log: cfg.Logger,
+		abi: int(abi), handled: rightsAll | rightsDevices, policy: newPolicy(cfg), log: cfg.Logger,
 	}
 	if s.abi < 3 {
 		s.handled &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
 	if s.abi < 2 {
 		s.handled &^= unix.LANDLOCK_ACCESS_FS_REFER
-	}
-	if s.abi >= 6 {
-		s.scoped = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
 	if err := s.try(cfg.LogDir, cfg.WorkDir); err != nil {
 		s.close()
@@ -122,20 +117,9 @@ func (s *sandbox) ruleset(folder string) (int, error) {
 	if s.built.IsZero() || time.Since(s.built) > refreshAfter {
 		s.rebuild()
 	}
-	attributes := unix.LandlockRulesetAttr{Access_fs: s.handled, Scoped: s.scoped}
-	limited := s.network.Limited && s.abi >= portsABI
-	if limited {
-		attributes.Access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
-	}
-	ruleset, err := spawner.MakeRuleset(&attributes)
+	ruleset, err := spawner.MakeRuleset(&unix.LandlockRulesetAttr{Access_fs: s.handled})
 	if err != nil {
 		return -1, err
-	}
-	if limited {
-		if err := spawner.AllowPorts(ruleset, s.network.Ports); err != nil {
-			unix.Close(ruleset)
-			return -1, err
-		}
 	}
 	for _, tree := range s.trees {
 		if err := s.grant(ruleset, tree); err != nil {
@@ -236,17 +220,16 @@ func (r *Runner) denyPrivileges() error {
 	return nil
 }
 
-// confine puts the thread of a payload into the domain of a ruleset.
+// confine puts the thread of a payload into the domain of a ruleset and through the
+// gate, in this order: the kernel copies the rules of the domain that there is.
 func (r *Runner) confine(ruleset int) error {
 	if err := r.denyPrivileges(); err != nil {
 		return err
 	}
-	if r.cfg.Network.Limited {
-		if err := spawner.OnlyPlainTCP(); err != nil {
-			return err
-		}
+	if err := spawner.Restrict(ruleset); err != nil {
+		return err
 	}
-	return spawner.Restrict(ruleset)
+	return r.gate.enter()
 }
 
 // confine puts the calling thread for ever into the domain of a ruleset.

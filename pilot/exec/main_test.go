@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(hoarder); name != "" {
 		hoard(name)
 	}
+	if way := os.Getenv(connecter); way != "" {
+		runConnecter(way)
+	}
 	if os.Getenv(ticket) == "" {
 		fmt.Fprintln(os.Stderr, "no session keyring:", takeTicket())
 	}

@@ -24,7 +24,7 @@ type walls struct {
 	level   task.Confinement
 	because string   // why nothing higher is in force, and what would bring it
 	sandbox *sandbox // of level Landlock, else nil
-	abi     int      // of Landlock; 0: none
+	gate    gate
 	policy  policy
 	groups  cgroups
 	account int // processes and threads that the account of payloads may have
@@ -103,7 +103,7 @@ func (r *Runner) raise() error {
 		err = fmt.Errorf("--container %s: payloads cannot enter it: %s", r.cfg.Container, r.because)
 	}
 	if err == nil {
-		err = r.cfg.Network.check(r.level, r.abi)
+		err = r.cfg.Network.check(r.level, &r.gate)
 	}
 	if err == nil && r.level < Namespaces && r.cfg.PayloadUser != nil {
 		err = mayEnter(r.cfg.PayloadUser, r.cfg.WorkDir)
@@ -141,16 +141,19 @@ func (r *Runner) build() error {
 	}
 	var noNamespaces error
 	landlock, noLandlock := newSandbox(r.cfg)
+	r.gate.open = noLandlock
+	if landlock != nil {
+		var err error
+		if r.gate, err = openGate(landlock.abi, &r.cfg); err != nil {
+			landlock.close()
+			return err
+		}
+	}
 	if r.cfg.Sandbox == Auto {
 		var link *spawnerLink
 		r.spawners.program = openSpawnerProgram()
-		r.spawners.noNetwork = r.cfg.Network.None
+		r.spawners.noNetwork, r.spawners.gate = r.cfg.Network.None, &r.gate
 		r.spawners.view = r.policy.view
-		if landlock != nil {
-			r.abi = landlock.abi
-			r.spawners.prepare.Scopes = landlock.scoped
-			r.spawners.prepare.Limited, r.spawners.prepare.Ports = r.cfg.Network.Limited && r.abi >= portsABI, r.cfg.Network.Ports
-		}
 		if link, noNamespaces = r.spawners.start(r.cfg.Container); noNamespaces == nil {
 			r.spawners.give(link)
 			if r.level = Namespaces; r.cfg.Container != "" {
@@ -159,6 +162,7 @@ func (r *Runner) build() error {
 			if landlock != nil {
 				landlock.close()
 			}
+			r.because = r.cfg.Network.open(&r.gate)
 			return nil
 		}
 	}
@@ -167,11 +171,14 @@ func (r *Runner) build() error {
 	}
 	if noLandlock != nil {
 		r.because += "; no Landlock: " + noLandlock.Error()
-	} else {
-		r.sandbox, r.level, r.abi = landlock, Landlock, landlock.abi
-		r.guard.account = strconv.Itoa(r.cfg.payloadUID())
+		return nil
 	}
-	return nil
+	r.sandbox, r.level = landlock, Landlock
+	r.guard.account = strconv.Itoa(r.cfg.payloadUID())
+	if open := r.cfg.Network.open(&r.gate); open != "" {
+		r.because += "; " + open
+	}
+	return r.gate.try()
 }
 
 // Walls tells what confines payloads, and why nothing more does.
@@ -182,14 +189,10 @@ func (r *Runner) Walls() task.Walls {
 			walls.Up = append(walls.Up, names...)
 		}
 	}
-	scopes := r.spawners.prepare.Scopes
-	if r.sandbox != nil {
-		scopes = r.sandbox.scoped
-	}
 	add(r.cfg.PayloadUser != nil, "account")
 	add(r.cfg.Sandbox != Off, "privileges")
 	add(r.level >= Landlock, "files")
-	add(r.level >= Landlock && scopes != 0, "signals", "abstract_sockets")
+	add(r.level >= Landlock && r.gate.scoped, "signals", "abstract_sockets")
 	add(r.level >= Namespaces, "processes", "mounts", "ipc")
 	add(r.level >= Namespaces && !r.cfg.SharedMemory, "shared_memory")
 	add(r.level >= Landlock && r.ownsProcesses(), "process_limit")
@@ -200,12 +203,23 @@ func (r *Runner) Walls() task.Walls {
 	add(r.level >= Container, "container")
 	add(r.cfg.Network.None, "network")
 	add(r.cfg.Network.Limited, "ports")
+	add(r.level >= Landlock && r.cfg.Network.sparesPilotage(&r.gate), "pilotage_ports")
 	if r.level >= Namespaces {
 		for _, folder := range r.cfg.Images {
 			add(true, task.ImagesWall(folder))
 		}
 	}
 	return walls
+}
+
+// Try tells what would confine payloads.
+func Try(cfg Config) (task.Walls, error) {
+	cfg.trial = true
+	r, err := New(cfg)
+	if err != nil {
+		return task.Walls{}, err
+	}
+	return r.Walls(), r.Close()
 }
 
 // Run runs one attempt and returns when the payload and all its descendants
@@ -320,6 +334,7 @@ func (r *Runner) close() error {
 	}
 	r.folders.close()
 	r.spawners.close()
+	r.gate.close()
 	if r.sandbox != nil {
 		r.sandbox.close()
 	}

@@ -92,7 +92,7 @@ var sandboxTests = []string{
 	"TestSandboxSaysWhatIsInForce", "TestSandboxHidesFiles", "TestSandboxHidesHomes", "TestSandboxKeepsWritesInTheWorkFolder",
 	"TestSandboxHidesThePilot", "TestSandboxSparesTheOrdinary", "TestSandboxSpansNoOtherAttempt",
 	"TestSandboxDoesNotConfineThePilot", "TestSandboxOff", "TestSandboxUnderTheFirstThread",
-	"TestSandboxEntersAContainer", "TestSandboxEntersTheContainerOfATask", "TestSandboxLimitsTheNetwork", "TestSandboxBoundsProcessBombs",
+	"TestSandboxEntersAContainer", "TestSandboxEntersTheContainerOfATask", "TestSandboxLimitsTheNetwork", "TestSandboxClosesThePortsOfPilotage", "TestSandboxBoundsProcessBombs",
 	"TestSandboxGivesItsOwnSharedMemory", "TestSandboxStartsWhereKeysAreUsedUp",
 	"TestSandboxStopsEvilPayloads", "TestSandboxLetsPayloadsWork", "TestSandboxCountsWhatPayloadsHide",
 }

@@ -30,10 +30,10 @@ type Account = spawner.Account
 // and one more. It is safe for use by many goroutines.
 type spawners struct {
 	program spawnerProgram
-	prepare spawner.Prepare // of each of them
 	view    func(container string) spawner.View
 	// noNetwork has them in empty network namespaces.
 	noNetwork bool
+	gate      *gate
 
 	mutex  sync.Mutex
 	idle   []*spawnerLink
@@ -110,8 +110,7 @@ func (s *spawners) start(container string) (*spawnerLink, error) {
 		return nil, fmt.Errorf("socket to a spawner: %w", err)
 	}
 	link := &spawnerLink{container: container, socket: connection.(*net.UnixConn), news: bufio.NewReader(connection)}
-	prepare := s.prepare
-	prepare.View = s.view(container)
+	prepare := spawner.Prepare{View: s.view(container), Gated: s.gate.ruleset != nil, PlainTCP: s.gate.ports}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		unix.Close(ends[1])
@@ -132,7 +131,7 @@ func (s *spawners) start(container string) (*spawnerLink, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start a spawner: %w", err), link.socket.Close())
 	}
-	failures := []error{sendOrder(link.socket, &spawner.Order{Prepare: &prepare}, nil)}
+	failures := []error{sendOrder(link.socket, &spawner.Order{Prepare: &prepare}, s.gate.files())}
 	// The launcher tells its number, the spawner that it is ready, in any order.
 	for range 2 {
 		news, err := link.hear() // at once when the other one has failed: nobody holds the socket

@@ -7,32 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scope keeps the calling thread and what it forks from sending signals and
-// connecting to abstract sockets outside; files are another wall's matter.
-func Scope(scopes uint64) error {
-	attributes := unix.LandlockRulesetAttr{Scoped: scopes}
-	ruleset, err := MakeRuleset(&attributes)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(ruleset)
-	return Restrict(ruleset)
-}
-
-// limitPorts lets the calling thread and what it forks connect to these TCP ports
-// only.
-func limitPorts(ports []int) error {
-	ruleset, err := MakeRuleset(&unix.LandlockRulesetAttr{Access_net: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP})
-	if err != nil {
-		return err
-	}
-	defer unix.Close(ruleset)
-	if err := AllowPorts(ruleset, ports); err != nil {
-		return err
-	}
-	return Restrict(ruleset)
-}
-
 // AllowPorts adds TCP ports to a ruleset that limits connections.
 func AllowPorts(ruleset int, ports []int) error {
 	const rulePort = 2 // LANDLOCK_RULE_NET_PORT

@@ -25,11 +25,12 @@ type Order struct {
 
 // Prepare says what all payloads of a spawner have in common.
 type Prepare struct {
-	View   View
-	Scopes uint64 // Landlock's
-	// Ports, if Limited, are those to which payloads may connect.
-	Limited bool
-	Ports   []int
+	View View
+	// Gated tells that a file comes with it: the Landlock ruleset for what payloads
+	// reach beside files.
+	Gated bool
+	// PlainTCP closes the ways around the ports of that ruleset.
+	PlainTCP bool
 }
 
 // Start is a payload to start.

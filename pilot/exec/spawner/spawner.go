@@ -91,7 +91,7 @@ func spawn() int {
 		}
 		switch {
 		case order.Prepare != nil:
-			if err := s.prepare(order.Prepare); err != nil {
+			if err := s.prepare(order.Prepare, files); err != nil {
 				s.tell(&News{Fault: err.Error()})
 				return 1
 			}
@@ -118,7 +118,7 @@ func (s *spawner) tell(news *News) {
 
 // prepare makes what all payloads of this spawner see, and takes from the thread
 // that forks them what they are not to have.
-func (s *spawner) prepare(order *Prepare) error {
+func (s *spawner) prepare(order *Prepare, files []int) error {
 	if os.Getpid() != 1 {
 		return errors.New("no PID namespace of its own")
 	}
@@ -135,15 +135,16 @@ func (s *spawner) prepare(order *Prepare) error {
 	if err := denyPrivileges(); err != nil {
 		return err
 	}
-	if order.Scopes != 0 {
-		if err := Scope(order.Scopes); err != nil {
+	if order.Gated {
+		if len(files) != 1 {
+			return errors.New("the ruleset of what payloads reach has not come")
+		}
+		defer unix.Close(files[0])
+		if err := Restrict(files[0]); err != nil {
 			return err
 		}
 	}
-	if order.Limited {
-		if err := limitPorts(order.Ports); err != nil {
-			return err
-		}
+	if order.PlainTCP {
 		if err := OnlyPlainTCP(); err != nil {
 			return err
 		}
