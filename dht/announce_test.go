@@ -142,6 +142,26 @@ func fileNear(t *testing.T, all []dht.Member, n, bits int, fit func(near []task.
 	return "", nil
 }
 
+// A lookup that ran out of time may have missed the nearest: a holder whose own ones do
+// is never sure who is near, and tells one at first, where others tell all three.
+func TestALookupThatWasCutBoundsNoNeighbourhood(t *testing.T) {
+	all := number(0, 20)
+	f, near := fileNear(t, all, 3, 3, func([]task.PeerID) bool { return true })
+	for _, cut := range []bool{false, true} {
+		holder := &one{t: t, core: dht.New(dht.Config{}), now: time.Unix(1e9, 0), self: byPeer(near[0]), site: all, cut: cut}
+		holder.join(member(0))
+		holder.pass(time.Minute)
+		holder.step(dht.Announce{Files: []task.FileKey{f}})
+		want := 2 // and itself
+		if cut {
+			want = 1 // the nearest beside itself
+		}
+		if told := sent[dht.Put](holder.pass(10 * time.Millisecond)); len(told) != want {
+			t.Errorf("lookups cut %v: %d others are told at first, want %d", cut, len(told), want)
+		}
+	}
+}
+
 // The nearest passes on what somebody announces who does not know who else is near, and
 // says so: the others of the nearest hear it once, and a withdrawal all the same.
 func TestTheNearestPassesOnWhatItIsTold(t *testing.T) {

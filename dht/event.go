@@ -38,10 +38,11 @@ type Routed struct{ Member Member }
 type Unrouted struct{ Peer task.PeerID }
 
 // LookedUp answers a Lookup with the members nearest to its key that answered;
-// none: it failed.
+// none: it failed. One that was Cut ran out of time: there may be nearer ones.
 type LookedUp struct {
 	Target  string
 	Members []Member
+	Cut     bool
 }
 
 // Denied tells which peers are no members any more.

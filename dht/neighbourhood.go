@@ -65,15 +65,16 @@ func (m *membership) lookAround(s *step) {
 	s.act(Lookup{Target: target(m.self.Peer)})
 }
 
-// lookedAround takes the answer.
-func (m *membership) lookedAround(now time.Time, found []Member) {
+// lookedAround takes the answer. One that was cut names members, but maybe not the
+// nearest.
+func (m *membership) lookedAround(now time.Time, e LookedUp) {
 	n := &m.own
-	m.learn(now, found)
-	if len(found) == 0 {
+	m.learn(now, e.Members)
+	if len(e.Members) == 0 || e.Cut {
 		return
 	}
 	bits := len(m.key) * 8
-	for _, other := range found {
+	for _, other := range e.Members {
 		bits = min(bits, m.key.Common(KeyOfPeer(other.Peer)))
 	}
 	n.bits, n.looked = bits+1, now

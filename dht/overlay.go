@@ -182,7 +182,7 @@ func (o *Overlay) lookedUp(e LookedUp) {
 		o.election.lookedUp(&o.step, &o.members, e.Members)
 		return
 	}
-	o.members.lookedAround(o.step.now, e.Members)
+	o.members.lookedAround(o.step.now, e)
 }
 
 func (o *Overlay) passProbes() {

@@ -18,6 +18,7 @@ type one struct {
 	self dht.Member
 	out  []dht.Action // of the last step
 	site []dht.Member // whom lookups find
+	cut  bool         // and whether they run out of time
 }
 
 func member(i int) dht.Member {
@@ -45,6 +46,14 @@ func term(epoch uint64, master dht.Member) task.Term {
 func worker(t *testing.T, self, master dht.Member, members []dht.Member) *one {
 	t.Helper()
 	p := &one{t: t, core: dht.New(dht.Config{}), now: time.Unix(1e9, 0), self: self, site: members}
+	p.join(master)
+	return p
+}
+
+// join fills the routing table and has the pilot look around.
+func (p *one) join(master dht.Member) {
+	p.t.Helper()
+	self, members, t := p.self, p.site, p.t
 	p.step(dht.Joined{Self: self, Master: master, Term: term(1, master)})
 	for _, m := range members {
 		if m.Peer != self.Peer {
@@ -57,7 +66,6 @@ func worker(t *testing.T, self, master dht.Member, members []dht.Member) *one {
 	if p.core.Size() != len(members) {
 		t.Fatalf("%d members known", p.core.Size())
 	}
-	return p
 }
 
 // master is one in office with members that have introduced themselves.
@@ -89,7 +97,7 @@ func (p *one) look(wish dht.Lookup) dht.LookedUp {
 	others := slices.DeleteFunc(slices.Clone(p.site), func(m dht.Member) bool {
 		return m.Peer == p.self.Peer || slices.Contains(wish.Without, m.Peer)
 	})
-	answer := dht.LookedUp{Target: wish.Target}
+	answer := dht.LookedUp{Target: wish.Target, Cut: p.cut}
 	for _, peer := range nearest(others, task.FileKey(wish.Target), min(8, len(others))) {
 		i := slices.IndexFunc(others, func(m dht.Member) bool { return m.Peer == peer })
 		answer.Members = append(answer.Members, others[i])

@@ -151,15 +151,16 @@ func (n *Node) fill(ctx context.Context) {
 	}
 }
 
-// lookup has kad-dht look up a peer id. What is found is in the routing table.
-func (n *Node) lookup(ctx context.Context, target string) []peer.ID {
+// lookup has kad-dht look up a peer id, and tells whether it ran out of time. What is
+// found is in the routing table.
+func (n *Node) lookup(ctx context.Context, target string) (ids []peer.ID, cut bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	ids, err := n.routing.GetClosestPeers(ctx, target)
 	if err != nil {
 		n.log.Debug("a lookup has found few", "found", len(ids), "error", err) // a lone pilot finds nobody
 	}
-	return ids
+	return ids, ctx.Err() != nil
 }
 
 // refresh has kad-dht look every part of the key space up, unless it is closing.
@@ -183,8 +184,9 @@ func (n *Node) look(wish dht.Lookup) {
 		}
 	}
 	n.routing.without.Store(&without)
-	answer := dht.LookedUp{Target: wish.Target}
-	for _, id := range n.lookup(n.life.ctx, wish.Target) {
+	found, cut := n.lookup(n.life.ctx, wish.Target)
+	answer := dht.LookedUp{Target: wish.Target, Cut: cut}
+	for _, id := range found {
 		if connected(n.host, id) {
 			answer.Members = append(answer.Members, n.memberOf(id))
 		}
