@@ -16,6 +16,7 @@ type duty struct {
 	parents   []task.PeerID // none at the root
 	user      uint64        // the root's Broadcast.N
 	regions   []*region
+	tree      uint64 // see treeSeed; of a space that is divided
 	data      [][]byte
 	reached   []uint64
 	suspects  []task.PeerID
@@ -161,7 +162,11 @@ func (b *broadcast) begin(s *step, m *membership, message Cast, parents []task.P
 	b.duties[message.ID] = append(b.duties[message.ID], d)
 	b.active = append(b.active, d)
 	b.deliver(s, d)
-	for _, space := range b.divide(m, message) {
+	spaces := b.divide(m, message)
+	if len(spaces) > 0 {
+		d.tree = treeSeed(message.ID)
+	}
+	for _, space := range spaces {
 		r := &region{space: space}
 		d.regions = append(d.regions, r)
 		b.forward(s, m, d, r)

@@ -13,8 +13,9 @@ import (
 // least one known member that has not got it yet; together they are the whole
 // space, so members not known here are covered by whoever knows them.
 func (b *broadcast) divide(m *membership, message Cast) []Range {
-	var keys []Key
-	for _, e := range m.known.within(message.Space) {
+	within := m.known.within(message.Space)
+	keys := make([]Key, 0, len(within))
+	for _, e := range within {
 		if mayCover(m, e, message) {
 			keys = append(keys, e.key)
 		}
@@ -89,14 +90,13 @@ func mayCover(m *membership, e *entry, message Cast) bool {
 // the next one of treeCount, so that no node bears the load for ever and none
 // that fails its region unnoticed keeps it.
 func nextContact(now time.Time, m *membership, d *duty, r *region) (task.PeerID, bool) {
-	tree := treeSeed(d.message.ID)
 	var best, fallback *entry
 	for _, candidate := range m.known.within(r.space) {
 		chosen := &best
 		if m.isSuspect(now, candidate.member.Peer) {
 			chosen = &fallback
 		}
-		if *chosen != nil && !candidate.key.before(&(*chosen).key, tree) {
+		if *chosen != nil && !candidate.key.before(&(*chosen).key, d.tree) {
 			continue
 		}
 		if mayCover(m, candidate, d.message) && !slices.Contains(r.tried, candidate.member.Peer) {

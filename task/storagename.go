@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
+var plainly = strings.NewReplacer("[", ".", "]", "", ",", "_")
+
 // StorageName is where an attempt's output is kept on a storage element: the
 // name stays scoped by the attempt for ever, so that attempts never overwrite
 // each other. Whatever names a task and its outputs may have, a storage element
 // can keep it: the end of a task's name that is too long is a hash.
 func StorageName(attempt AttemptID, lfn LFN) string {
-	plain := strings.NewReplacer("[", ".", "]", "", ",", "_").Replace(attempt.Task.Name())
+	plain := plainly.Replace(attempt.Task.Name())
 	if len(plain) > MaxSegment {
 		sum := sha256.Sum256([]byte(plain))
 		end := "-" + hex.EncodeToString(sum[:8])

@@ -235,7 +235,6 @@ func (m *Master) takeStored(w *member, stored []task.Stored) {
 	}
 	for _, s := range stored {
 		m.holding.outbox.addStored(w.peer, s)
-		m.soles.stored(&m.step, &m.holding.site, s.Output())
 		m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step))
 		if search := m.searches.byName[s.LFN]; search != nil && search.file.Producer == s.Attempt {
 			m.searches.endWatch(&m.step, &m.holding, search)

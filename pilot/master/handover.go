@@ -122,10 +122,13 @@ func (h *handOver) settle(site *site) {
 	}
 }
 
-// stored relieves a pilot of a copy that another one has stored for it.
-func (soles *soleCopies) stored(at *step, site *site, id task.OutputID) {
-	if h := soles.moving[id]; h != nil && h.stays {
-		soles.relieve(at, site, id, h)
+// stored relieves pilots of copies that others have stored for them, once the queue knows:
+// who has stored one may go before that.
+func (soles *soleCopies) stored(at *step, site *site, stored []task.Stored) {
+	for _, s := range stored {
+		if h := soles.moving[s.Output()]; h != nil && h.stays {
+			soles.relieve(at, site, s.Output(), h)
+		}
 	}
 }
 

@@ -108,12 +108,12 @@ func (o *outbox) begin(now time.Time) {
 }
 
 // empty tells whether the queue has all that must not be lost.
-func (o *outbox) empty() bool { return len(o.outcomes) == 0 && o.emptyBeside() }
+func (o *outbox) empty() bool { return len(o.outcomes) == 0 && len(o.joined) == 0 && o.emptyBeside() }
 
-// emptyBeside tells it of all but outcomes.
+// emptyBeside tells it of all but outcomes and members.
 func (o *outbox) emptyBeside() bool {
 	return len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
-		len(o.lost) == 0 && len(o.departed) == 0 && len(o.joined) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
+		len(o.lost) == 0 && len(o.departed) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
 }
 
 // addOutcome keeps an outcome and tells whether it is new.
@@ -208,10 +208,16 @@ func (o *outbox) sends(p *pendingOutcome, now time.Time) bool {
 	return p.asked == 0 || !now.Before(o.call.again)
 }
 
-// pressing tells whether there is something to send now.
-func (o *outbox) pressing(now time.Time) bool {
+// pressing tells whether there is something to send now. Of members that have been asked
+// for their state a call cannot tell: one that hangs would have the master call on and on.
+func (o *outbox) pressing(now time.Time, roster *roster) bool {
 	if !o.emptyBeside() {
 		return true
+	}
+	for id := range o.joined {
+		if roster.members[id].talk.asked.IsZero() {
+			return true
+		}
 	}
 	for _, p := range o.outcomes {
 		if o.sends(p, now) {

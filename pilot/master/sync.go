@@ -61,7 +61,7 @@ func (m *Master) passSync() {
 	if !o.call.due.IsZero() && !m.now.Before(o.call.due) {
 		m.call(true)
 	} else if o.call.parked.number == 0 && !m.now.Before(o.parkAt(&m.step, &m.holding.site.handout)) {
-		m.call(o.pressing(m.now) || m.own.on && m.ledger.news())
+		m.call(o.pressing(m.now, &m.holding.site.roster) || m.own.on && m.ledger.news())
 	}
 }
 
@@ -205,6 +205,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 		o.call.carried = m.now
 		o.delivered(carried)
 		m.holding.outbox.echoStored(&m.step, carried.stored)
+		m.soles.stored(&m.step, &m.holding.site, carried.stored)
 	}
 	m.takeVerdicts(e.Reply.Acks)
 	if carried != nil {

@@ -414,6 +414,9 @@ func (s *storm) restores(d draws) bool {
 	}
 	s.flows = slices.Clone(c.flows)
 	s.queue.restore(c.backup)
+	for _, site := range s.sites {
+		s.drained[site.name] = s.queue.site(site.name).Draining
+	}
 	return true
 }
 

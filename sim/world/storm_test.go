@@ -44,6 +44,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		71230733:   "free slots of a node on trial took tasks back from other pilots again and again",
 		71231792:   "a copy knew another workflow than the one that came after an earlier copy had been put back",
 		5550505:    "a master called often because attempts at another pilot failed at once",
+		81001559:   "a pilot let go of an output that another one had stored for it, which left before the queue heard of that",
+		82000719:   "a master called again and again while the state of a member that hung was on its way",
+		82000537:   "a copy knew a site that was drained, which nobody let go on",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {

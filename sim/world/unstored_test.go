@@ -55,3 +55,36 @@ func TestOutputsDoNotGoAroundWhileStorageIsAway(t *testing.T) {
 	s.down = false
 	w.finish(flow, 10*time.Minute)
 }
+
+// Whoever cannot store an output lets go of it only when the queue has heard that another
+// pilot has stored it: that one may leave while the queue takes nothing.
+func TestAnOutputIsKeptUntilTheQueueHearsThatAnotherPilotHasStoredIt(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 2, 2)
+	w.finish(w.submit("first", tree(4)...), time.Minute) // both have stored something
+	pilots[1].shut = true
+	made := make([]task.Task, 0, 4)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		made = append(made, one(name, makes(name)))
+	}
+	flow := w.submit("flow", made...)
+	if !w.runUntil(time.Minute, func() bool { return w.queue.workflow(flow).Counts[task.Done] == len(made) }) {
+		t.Fatal("the tasks do not end")
+	}
+	w.run(10 * time.Second)
+	if unstored := w.queue.workflow(flow).Unstored; unstored == 0 {
+		t.Fatal("all outputs are stored although a pilot cannot store its own")
+	}
+	w.queue.diskFails(true, false)
+	before := len(s.stored)
+	if !w.runUntil(5*time.Minute, func() bool { return len(s.stored) > before }) {
+		t.Fatal("nobody stores what a pilot cannot store")
+	}
+	w.run(10 * time.Second)
+	pilots[0].stop(5 * time.Second)
+	w.run(time.Minute)
+	w.queue.diskFails(false, false)
+	pilots[1].shut = false
+	w.finish(flow, 10*time.Minute)
+}

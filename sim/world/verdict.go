@@ -44,7 +44,7 @@ func (s *storm) verdict() {
 
 const (
 	restLimit = 40 * time.Minute // until leases of the dead and what nobody told are gone
-	quietTime = time.Minute
+	quietTime = 20 * time.Second
 )
 
 // comesToRest waits until nothing is wrong any more, and says what is wrong at the end.

@@ -44,15 +44,27 @@ type records[K, R any] struct {
 }
 
 func (k *kind[K, R]) decode(t *tx, value []byte) (found stored[R], err error) {
+	found.number, err = k.decodeInto(t, value, &found.record)
+	return found, err
+}
+
+// decodeInto decodes a record in the place where it is wanted, as some are large.
+func (k *kind[K, R]) decodeInto(t *tx, value []byte, at *R) (number uint64, err error) {
 	number, n := binary.Uvarint(value)
 	if n <= 0 {
-		return found, t.damaged(k.table, errors.New("a record has no number"))
+		return 0, t.damaged(k.table, errors.New("a record has no number"))
 	}
-	found.number = number
-	if err := k.codec.Decode(value[n:], &found.record); err != nil {
-		return found, t.damaged(k.table, err)
+	if err := k.codec.Decode(value[n:], at); err != nil {
+		return 0, t.damaged(k.table, err)
 	}
-	return found, nil
+	return number, nil
+}
+
+// decodeBehind decodes a record behind others.
+func (k *kind[K, R]) decodeBehind(t *tx, found []R, value []byte) ([]R, error) {
+	found = append(found, *new(R))
+	_, err := k.decodeInto(t, value, &found[len(found)-1])
+	return found, err
 }
 
 // damaged tells that a record cannot be what was written.
@@ -72,13 +84,16 @@ func (r records[K, R]) find(key []byte) (found stored[R], there bool, err error)
 
 // Load returns the records with the ids, absent ones left out.
 func (r records[K, R]) Load(ids ...K) (found []R, err error) {
-	for _, id := range ids {
-		one, there, err := r.find(r.kind.key(id))
+	for i, id := range ids {
+		value, err := r.get(r.kind.table, r.kind.key(id))
+		if err == nil && value != nil {
+			if found == nil {
+				found = make([]R, 0, len(ids)-i)
+			}
+			found, err = r.kind.decodeBehind(r.tx, found, value)
+		}
 		if err != nil {
 			return nil, err
-		}
-		if there {
-			found = append(found, one.record)
 		}
 	}
 	return found, r.usable()
@@ -163,9 +178,8 @@ func (r records[K, R]) scan(span Span, limit int) (found []R, err error) {
 	if limit < 1 {
 		return nil, r.usable()
 	}
-	err = r.tx.scan(r.kind.table, span, func(row Row) (bool, error) {
-		one, err := r.kind.decode(r.tx, row.Value)
-		found = append(found, one.record)
+	err = r.tx.scan(r.kind.table, span, func(row Row) (_ bool, err error) {
+		found, err = r.kind.decodeBehind(r.tx, found, row.Value)
 		return len(found) < limit, err
 	})
 	return found, err
@@ -177,15 +191,20 @@ func (r records[K, R]) All() ([]R, error) { return r.scan(Span{}, noLimit) }
 // by returns the records of a span of an index, in its order, at most limit.
 func (r records[K, R]) by(index Table, span Span, limit int) (found []R, err error) {
 	keys, err := r.primaries(index, span, limit)
+	if len(keys) > 0 {
+		found = make([]R, 0, len(keys))
+	}
 	for _, key := range keys {
-		one, there, err := r.find(key)
-		if err == nil && !there {
+		value, err := r.get(r.kind.table, key)
+		if err == nil && value == nil {
 			err = r.damaged(index, errors.New("it has a record that is not there"))
+		}
+		if err == nil {
+			found, err = r.kind.decodeBehind(r.tx, found, value)
 		}
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, one.record)
 	}
 	return found, err
 }
