@@ -311,7 +311,12 @@ func TestSandboxSpansNoOtherAttempt(t *testing.T) {
 			t.Errorf("one payload could do to another: %s", script)
 		}
 	}
-	if err := os.WriteFile(neighbour+"/gate", []byte("end\n"), 0o600); err != nil {
+	gate, err := os.OpenFile(neighbour+"/gate", os.O_RDWR, 0) // waits for no reader, should there be none any more
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gate.Close()
+	if _, err := gate.WriteString("end\n"); err != nil {
 		t.Fatal(err)
 	}
 	if result := <-ended; !result.OK && s.sandbox != nil {
