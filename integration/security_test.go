@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -169,10 +170,10 @@ func dataPort(g *grid, p *pilotProcess) {
 	foreignConfig, neighbourConfig := as(alien, "siteA"), as(neighbour, "siteA")
 	for name, config := range map[string]*tls.Config{
 		"no certificate":                        anyServer(),
-		"its own certificate":                   anyServer(selfSigned(t)),
+		"its own certificate":                   anyServer(selfSigned(t, "stranger")),
 		"another queue's membership":            foreignConfig,
 		"another site's membership":             neighbourConfig,
-		"a membership without the key it names": anyServer(tls.Certificate{Certificate: [][]byte{member.DER}, PrivateKey: selfSigned(t).PrivateKey}),
+		"a membership without the key it names": anyServer(tls.Certificate{Certificate: [][]byte{member.DER}, PrivateKey: selfSigned(t, "stranger").PrivateKey}),
 	} {
 		if err := ask(config); err == nil {
 			t.Errorf("a stranger with %s got an answer from the data port", name)
@@ -189,13 +190,15 @@ func dataPort(g *grid, p *pilotProcess) {
 	}
 }
 
-func selfSigned(t *testing.T) tls.Certificate {
+func selfSigned(t *testing.T, name string) tls.Certificate {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
-	"github.com/pilotage-grid/pilotage/identity/issuer"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -37,7 +36,7 @@ func (a *app) fetchFile(ctx context.Context, c *clients, file *pb.File, target s
 			elements = append(elements, replica.URL)
 		}
 	}
-	client := storage.NewClient(storage.Options{Secrets: a.ownToken(elements)})
+	client := a.ownStorage(elements)
 	defer client.Close()
 	var failures []error
 	try := func(place, name string, copyTo func(io.Writer) error) (over bool) {
@@ -59,21 +58,6 @@ func (a *app) fetchFile(ctx context.Context, c *clients, file *pb.File, target s
 		}
 	}
 	return coded(exitUnreachable, "fetch %s: %w", described.LFN.Local(), errors.Join(failures...))
-}
-
-// ownToken shows the user's bearer token at storage elements, as it is by then.
-func (a *app) ownToken(elements []string) func() task.StorageSecrets {
-	return func() task.StorageSecrets {
-		token, err := issuer.Discover(a.getenv)
-		if err != nil || token == "" {
-			return "" // the storage element says what it misses
-		}
-		var own []task.StorageCredential
-		for _, element := range elements {
-			own = append(own, task.StorageCredential{URL: element, Token: token})
-		}
-		return task.SealStorage(own)
-	}
 }
 
 // mayWrite tells whether a target has the right content already, and refuses

@@ -44,7 +44,7 @@ func (a *app) uploadSources(ctx context.Context, c *clients, sources []workflow.
 	for _, target := range plan.GetTargets() {
 		elements = append(elements, target.GetStorageUrl())
 	}
-	client := storage.NewClient(storage.Options{Secrets: a.ownToken(elements)})
+	client := a.ownStorage(elements)
 	defer client.Close()
 	files := make([]*pb.File, 0, len(sources))
 	for _, source := range sources {
