@@ -132,7 +132,7 @@ outputs: [kept]
 	run("two-files")
 	t.Setenv("X509_USER_CERT", filepath.Join(g.outside(), "none"))
 	g.expect(3, []string{"not shown your own credential: client certificate", "HTTP status 403"},
-		"submit", "--upload", "-f", filepath.Join(g.dir, "two-files.yaml"), "--site", "siteA", "--name", "other")
+		"submit", "--upload", "-f", filepath.Join(g.dir, "two-files.yaml"), "--site", "siteA")
 	t.Setenv("X509_USER_PROXY", write("proxy.pem", own...))
 	run("proxy")
 	if pilots.Load() == 0 {
