@@ -13,12 +13,16 @@ import (
 // ownStorage is a client that shows storage elements the user's own credential, as it
 // is by then, since tokens and proxies are renewed.
 func (a *app) ownStorage(elements []string) *storage.Client {
-	if _, err := ownCredential(a.getenv); err != nil {
-		a.out.note("storage elements are not shown your own credential: %s\n", err)
-	}
 	return storage.NewClient(storage.Options{Secrets: func() task.StorageSecrets {
+		if len(elements) == 0 {
+			return ""
+		}
 		own, err := ownCredential(a.getenv)
-		if err != nil || own == (task.StorageCredential{}) {
+		if err != nil {
+			a.unshown.Do(func() { a.out.note("storage elements are not shown your own credential: %s\n", err) })
+			return ""
+		}
+		if own == (task.StorageCredential{}) {
 			return "" // the storage element says what it misses
 		}
 		var secrets []task.StorageCredential

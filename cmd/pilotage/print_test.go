@@ -94,25 +94,25 @@ func TestFiguresForPeople(t *testing.T) {
 func TestWhereSettingsComeFrom(t *testing.T) {
 	dir := t.TempDir()
 	set := map[string]string{"PILOTAGE_OUTPUT": "jsonl", "PILOTAGE_LOG": "error", "XDG_CONFIG_HOME": dir}
-	prepared := func(flags app) (*app, error) {
+	prepared := func(flags *app) (*app, error) {
 		flags.out.stdout, flags.out.stderr, flags.getenv = &bytes.Buffer{}, &bytes.Buffer{}, func(name string) string { return set[name] }
-		return &flags, flags.prepare()
+		return flags, flags.prepare()
 	}
-	if a, err := prepared(app{out: &console{}}); err != nil || a.out.output != "jsonl" {
+	if a, err := prepared(&app{out: &console{}}); err != nil || a.out.output != "jsonl" {
 		t.Errorf("output %q, %v; want jsonl", a.out.output, err)
 	}
-	if a, err := prepared(app{out: &console{output: "json"}}); err != nil || a.out.output != "json" {
+	if a, err := prepared(&app{out: &console{output: "json"}}); err != nil || a.out.output != "json" {
 		t.Errorf("output %q, %v; want the flag's", a.out.output, err)
 	}
 	for name, value := range map[string]string{"PILOTAGE_OUTPUT": "xml", "PILOTAGE_LOG": "loud", "PILOTAGE_LOG_FORMAT": "poem"} {
 		before := set[name]
 		set[name] = value
-		if _, err := prepared(app{out: &console{}}); err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), value) {
+		if _, err := prepared(&app{out: &console{}}); err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), value) {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}
 		set[name] = before
 	}
-	a, err := prepared(app{out: &console{}})
+	a, err := prepared(&app{out: &console{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/pprof"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,6 +26,8 @@ type app struct {
 	access    string // --access
 	logLevel  string
 	logFormat string
+
+	unshown sync.Once // says once why a storage element is not shown the user's credential
 
 	profilePath string // --cpu-profile
 	endProfile  func() // set while one is written
