@@ -82,17 +82,24 @@ func (r records[K, R]) find(key []byte) (found stored[R], there bool, err error)
 	return found, true, err
 }
 
+// collect adds the record of a key to those found so far, the first of at most so many,
+// and tells whether it is there.
+func (r records[K, R]) collect(found []R, most int, key []byte) (_ []R, there bool, err error) {
+	value, err := r.get(r.kind.table, key)
+	if err != nil || value == nil {
+		return found, false, err
+	}
+	if found == nil {
+		found = make([]R, 0, most)
+	}
+	found, err = r.kind.decodeBehind(r.tx, found, value)
+	return found, true, err
+}
+
 // Load returns the records with the ids, absent ones left out.
 func (r records[K, R]) Load(ids ...K) (found []R, err error) {
 	for i, id := range ids {
-		value, err := r.get(r.kind.table, r.kind.key(id))
-		if err == nil && value != nil {
-			if found == nil {
-				found = make([]R, 0, len(ids)-i)
-			}
-			found, err = r.kind.decodeBehind(r.tx, found, value)
-		}
-		if err != nil {
+		if found, _, err = r.collect(found, len(ids)-i, r.kind.key(id)); err != nil {
 			return nil, err
 		}
 	}
@@ -191,22 +198,20 @@ func (r records[K, R]) All() ([]R, error) { return r.scan(Span{}, noLimit) }
 // by returns the records of a span of an index, in its order, at most limit.
 func (r records[K, R]) by(index Table, span Span, limit int) (found []R, err error) {
 	keys, err := r.primaries(index, span, limit)
-	if len(keys) > 0 {
-		found = make([]R, 0, len(keys))
+	if err != nil {
+		return nil, err
 	}
 	for _, key := range keys {
-		value, err := r.get(r.kind.table, key)
-		if err == nil && value == nil {
+		var there bool
+		found, there, err = r.collect(found, len(keys), key)
+		if err == nil && !there {
 			err = r.damaged(index, errors.New("it has a record that is not there"))
-		}
-		if err == nil {
-			found, err = r.kind.decodeBehind(r.tx, found, value)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return found, err
+	return found, nil
 }
 
 // primaries returns the keys of the records of a span of an index.
