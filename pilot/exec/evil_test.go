@@ -337,21 +337,7 @@ func service(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_ = connection.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		<-done
-	})
+	accept(t, listener)
 	return name
 }
 
