@@ -51,16 +51,12 @@ build: ## Build the static binary bin/pilotage
 	$(STATIC) go build -ldflags "-s -w" -o pilot/exec/spawner.bin ./pilot/exec/spawner/static
 	$(STATIC) go build -tags spawner -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pilotage ./cmd/pilotage
 
-# Each target gets the same time on one processor; what it finds is kept in
-# testdata, and what led it there in Go's cache.
+# Each target gets the same time on one processor, FUZZ_EACH=n seconds.
 FUZZ_SECONDS := 600
+FUZZ_EACH     = $$(($(FUZZ_SECONDS) / $$(grep -ro --include='*_test.go' '^func Fuzz' . | wc -l)))
 .PHONY: fuzz
 fuzz: ## Fuzz all that comes from outside, 10 minutes of processor time in all
-	@targets=$$(grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' . | sed 's/:func /:/'); \
-	each=$$(($(FUZZ_SECONDS) / $$(wc -l <<<"$$targets"))); \
-	for target in $$targets; do \
-		go test -vet=off -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime "$${each}s" -parallel 1 "./$$(dirname "$${target%%:*}")"; \
-	done
+	.ci/fuzz $(FUZZ_EACH)
 
 # The same flags as `make build`; each build makes the program that starts payloads
 # anew, for its architecture.
