@@ -120,6 +120,7 @@ type WorkflowConfig struct {
 	UnsealedFor time.Duration // since its newest part, until an unsealed workflow is dropped
 	SweepPage   int           // records looked at in one tick of a sweep
 	TickEvery   time.Duration // longest time between ticks
+	RestEvery   time.Duration // the same since a tick that changed nothing, while nobody else does
 	// LookFor is how long the queue's server may look at the storage element of a
 	// site whose last pilot has gone for what its caches held alone: it may have been
 	// stored without a word. It begins anew with each file that was looked for; 0 is
@@ -196,6 +197,7 @@ func DefaultConfig() Config {
 			UnsealedFor: time.Hour,
 			SweepPage:   2_000, // some 20 ms of work
 			TickEvery:   time.Second,
+			RestEvery:   10 * time.Second, // what is due by the minute is little late
 		},
 		Retain: RetainConfig{Intermediates: 7 * 24 * time.Hour}, // somebody looks at results within a week
 		Fallback: FallbackConfig{

@@ -291,3 +291,31 @@ func TestNobodyIsAbsentWherePilotsSpeakForThemselves(t *testing.T) {
 		d.check()
 	}
 }
+
+// A queue that rests is woken by what has a time of its own, and looks about now and then.
+func TestAQueueThatRestsWakesInTime(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peerA", 1)
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("one", nil, nil)}})
+	a.sync()
+	for g.tick(0); g.due() <= g.clock; g.tick(0) {
+	}
+	rests := func() (d time.Duration) {
+		g.view(func(t *taskqueue.Turn) error {
+			due, err := g.rules.Deadline(t, true)
+			d = due.Sub(g.clock)
+			return err
+		})
+		return d
+	}
+	if d, want := rests(), g.rules.Config.Workflow.RestEvery; d != want {
+		t.Errorf("the next tick is due in %s, want %s", d, want)
+	}
+	g.tick(g.rules.Config.Lease.TTL - 2*time.Second)
+	if d := rests(); d != 2*time.Second {
+		t.Errorf("2 s before the lease of a silent site ends the next tick is due in %s", d)
+	}
+	g.tick(2 * time.Second)
+	g.check()
+}

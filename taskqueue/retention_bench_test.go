@@ -76,7 +76,7 @@ func (g *growth) settle(d time.Duration) (slowest time.Duration) {
 		g.tick(0)
 		slowest = max(slowest, time.Since(began))
 		g.view(func(t *taskqueue.Turn) error {
-			due, err := g.rules.Deadline(t)
+			due, err := g.rules.Deadline(t, false)
 			g.clock = max(g.clock, due)
 			return err
 		})

@@ -45,7 +45,7 @@ func TestReviewGoesOnWhereItsWorkflowIsDropped(t *testing.T) {
 func (g *grid) due() (at taskqueue.Instant) {
 	g.t.Helper()
 	g.view(func(t *taskqueue.Turn) (err error) {
-		at, err = g.rules.Deadline(t)
+		at, err = g.rules.Deadline(t, false)
 		return err
 	})
 	return at

@@ -224,7 +224,7 @@ func TestNewSiteMayRunWhatWaits(t *testing.T) {
 	c := g.addSite("C")
 	c.join("peerC", 2)
 	g.view(func(turn *taskqueue.Turn) error {
-		due, err := g.rules.Deadline(turn)
+		due, err := g.rules.Deadline(turn, false)
 		if due != g.clock {
 			t.Errorf("the next tick is due in %s, want at once", due.Sub(g.clock))
 		}
@@ -238,7 +238,7 @@ func TestNewSiteMayRunWhatWaits(t *testing.T) {
 		t.Errorf("C reads everything and gets %v", c.held())
 	}
 	g.view(func(turn *taskqueue.Turn) error {
-		due, err := g.rules.Deadline(turn)
+		due, err := g.rules.Deadline(turn, false)
 		if due != g.clock.Add(time.Second) {
 			t.Errorf("the next tick is due in %s, want 1 s", due.Sub(g.clock))
 		}

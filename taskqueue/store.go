@@ -76,6 +76,8 @@ type Tx interface {
 	Grants() GrantTable
 	Usage() UsageTable
 	Audit() AuditTable
+	// Changed tells whether anything was written so far that was not there already.
+	Changed() bool
 }
 
 // MetaTable keeps single values: service clock, counters, the CA, the schema.

@@ -42,8 +42,10 @@ func (r *Rules) Tick(t *Turn) (err error) {
 }
 
 // Deadline returns when the next Tick is due: at once while a sweep is under
-// way, at the end of the next backoff, and at the latest after TickEvery.
-func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
+// way, at the end of the next backoff, and at the latest after TickEvery. A queue rests if
+// nothing has changed since the beginning of a Tick that changed nothing: for RestEvery,
+// unless the time of a lease, a site or a trial comes before.
+func (r *Rules) Deadline(t *Turn, rests bool) (due Instant, err error) {
 	defer catch(&err)
 	due = t.Clock.Add(r.Config.Workflow.TickEvery)
 	sweep := read(t.Meta().Get(metaReassess))
@@ -54,6 +56,9 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 	if slices.ContainsFunc(records.bans(), isCancelling) {
 		return t.Clock, nil
 	}
+	if rests {
+		due = records.restsUntil(t.Clock.Add(r.Config.Workflow.RestEvery))
+	}
 	for _, x := range records.clearances() {
 		due = min(due, max(t.Clock, x.From))
 	}
@@ -62,6 +67,31 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 		due = min(due, next)
 	}
 	return due, nil
+}
+
+// restsUntil is when something is due next of leases and sites, at the latest at a given time.
+func (r *records) restsUntil(due Instant) Instant {
+	for _, lease := range read(r.Leases().ExpiredBy(due)) {
+		due = min(due, lease.Expires)
+	}
+	r.loadSites()
+	for _, name := range r.siteNames {
+		site := r.sites.held[name]
+		if site.Pilots > 0 {
+			due = min(due, site.LastHeard().Add(r.config.Lease.TTL))
+		}
+		if site.Forget {
+			due = min(due, site.ForgetAt)
+		}
+		switch {
+		case site.Fallback == "" || site.Pilots < 2 && site.Trial == 0:
+		case site.Trial != 0:
+			due = min(due, site.Trial.Add(r.config.Fallback.TrialTime))
+		default:
+			due = min(due, site.TrialAt)
+		}
+	}
+	return max(r.Clock, due)
 }
 
 func (l *leasing) expireLeases() {

@@ -41,6 +41,9 @@ type Queue struct {
 	store  taskqueue.Store
 	random *rand.Rand
 	calls  []*Call // under way
+
+	stirred bool              // something has changed, beside signs of life, since the last tick began
+	due     taskqueue.Instant // of the next tick, unless something changes
 }
 
 // Open begins with what a store has, and nothing else.
@@ -67,11 +70,15 @@ func (q *Queue) turn(tx taskqueue.Tx, effects *taskqueue.Effects) *taskqueue.Tur
 
 // Update applies rules in one transaction and wakes whom it concerns.
 func (q *Queue) Update(change func(*taskqueue.Turn) error) (effects taskqueue.Effects, err error) {
+	changed := false
 	err = q.store.Update(context.Background(), func(tx taskqueue.Tx) error {
 		effects = taskqueue.Effects{}
-		return change(q.turn(tx, &effects))
+		err := change(q.turn(tx, &effects))
+		changed = tx.Changed()
+		return err
 	})
 	if err == nil {
+		q.stirred = q.stirred || changed
 		q.Matching.Changed(&effects)
 		q.Desk.Changed(&effects)
 	}
@@ -97,16 +104,34 @@ func (q *Queue) Register(r taskqueue.Registration) (registered taskqueue.Registe
 	}, err
 }
 
-// Tick does what only time brings about, and tells when it is due again.
+// Tick does what only time brings about, and tells when to call it again.
 func (q *Queue) Tick() (next taskqueue.Instant, err error) {
-	if err = q.host.Update(q.Rules.Tick); err != nil {
-		return 0, err
+	most := q.moment().Service.Add(q.Rules.Config.Workflow.TickEvery)
+	if q.stirred || q.moment().Service >= q.due {
+		q.stirred = false
+		if err = q.host.Update(q.Rules.Tick); err != nil {
+			q.stirred = true
+			return 0, err
+		}
+		err = q.View(func(t *taskqueue.Turn) (err error) {
+			q.due, err = q.Rules.Deadline(t, !q.stirred)
+			return err
+		})
 	}
-	err = q.View(func(t *taskqueue.Turn) (err error) {
-		next, err = q.Rules.Deadline(t)
-		return err
-	})
-	return next, err
+	return min(q.due, most), err
+}
+
+// SaveSigns writes the signs of life that are due.
+func (q *Queue) SaveSigns() error {
+	now := q.moment().Service
+	due := q.Matching.SignsDue(now)
+	if len(due) == 0 {
+		return nil
+	}
+	stirred := q.stirred
+	err := q.host.Update(func(t *taskqueue.Turn) error { return q.Matching.SaveSigns(t, due, now) })
+	q.stirred = stirred
+	return err
 }
 
 // Deliver takes outcomes of a pilot without a master.

@@ -17,6 +17,7 @@ type host struct {
 	t        *testing.T
 	timeline sim.Timeline
 	queue    *server.Queue
+	updates  int
 }
 
 func (h *host) Times() (service taskqueue.Instant, machine, wall time.Time) {
@@ -27,6 +28,7 @@ func (h *host) Times() (service taskqueue.Instant, machine, wall time.Time) {
 func (h *host) After(d time.Duration, do func()) { h.timeline.After(d, do) }
 
 func (h *host) Update(change func(*taskqueue.Turn) error) error {
+	h.updates++
 	_, err := h.queue.Update(change)
 	return err
 }
@@ -43,7 +45,9 @@ func (h *host) must(change func(*taskqueue.Turn) error) {
 // parked is a master's call that waits for news, at a queue with one site.
 func parked(t *testing.T) (h *host, by *serving.Connection, ends map[string]*task.PullReply) {
 	h, by, ends = &host{t: t}, &serving.Connection{}, make(map[string]*task.PullReply)
-	h.queue = server.Open(h, mem.New(), sim.Random(1, "server"), taskqueue.DefaultConfig(), serving.DefaultHolds)
+	config := taskqueue.DefaultConfig()
+	config.Site.MarkEvery = serving.MarkEvery(config)
+	h.queue = server.Open(h, mem.New(), sim.Random(1, "server"), config, serving.DefaultHolds)
 	h.must(func(t *taskqueue.Turn) error {
 		_, err := h.queue.Rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///siteA"}})
 		return err
@@ -120,5 +124,62 @@ func TestNobodyAnswersForAProcessThatEnded(t *testing.T) {
 	h.queue.HangUp(by)
 	if h.timeline.Run(time.Minute); len(ends) != 0 {
 		t.Errorf("the calls of a pilot that was killed end with %v", ends)
+	}
+}
+
+// A queue that rests does nothing of its own accord but to keep signs of life.
+func TestAQueueAtRestDoesNothing(t *testing.T) {
+	h, _, _ := parked(t)
+	ticks := func() (next taskqueue.Instant) {
+		next, err := h.queue.Tick()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	for range 5 { // until all that is done by the minute is done
+		h.timeline.Run(h.timeline.Now() + time.Second)
+		ticks()
+	}
+	h.updates = 0
+	every := h.queue.Rules.Config.Workflow.TickEvery
+	for range 9 {
+		h.timeline.Run(h.timeline.Now() + every)
+		if now, _, _ := h.Times(); ticks() > now.Add(every) {
+			t.Error("a change would wait for longer than between two ticks")
+		}
+	}
+	if h.updates > 1 {
+		t.Errorf("%d updates by ticks in 9 s in which nothing happens", h.updates)
+	}
+	h.updates = 0
+	h.must(func(t *taskqueue.Turn) error { return t.Meta().Set("x", []byte("y")) })
+	if ticks(); h.updates != 2 {
+		t.Errorf("%d updates, want that which changes something and the tick after it", h.updates)
+	}
+}
+
+func TestSignsOfLifeAreWrittenNowAndThen(t *testing.T) {
+	h, _, _ := parked(t)
+	written, before := 0, taskqueue.Instant(0)
+	for range 20 {
+		h.timeline.Run(h.timeline.Now() + time.Second/2)
+		if err := h.queue.SaveSigns(); err != nil {
+			t.Fatal(err)
+		}
+		var site taskqueue.SiteRecord
+		if err := h.queue.View(func(t *taskqueue.Turn) error {
+			found, err := t.Sites().Load("siteA")
+			site = found[0]
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if site.LastSync != before {
+			written, before = written+1, site.LastSync
+		}
+	}
+	if written == 0 || written > 4 {
+		t.Errorf("a master that waits was written down %d times in 10 s", written)
 	}
 }

@@ -55,15 +55,7 @@ func (q *queue) noteSigns() {
 	if !q.works() {
 		return
 	}
-	now := q.clock()
-	q.must(func(t *taskqueue.Turn) error {
-		for _, s := range q.sites {
-			if err := q.Matching.SaveSigns(t, s.name, now); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	q.noted(q.SaveSigns())
 }
 
 // noted takes errors of the disk; the product's server logs them and tries again.

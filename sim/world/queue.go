@@ -40,7 +40,7 @@ type queue struct {
 }
 
 func newQueue(w *world, config taskqueue.Config) *queue {
-	config.Site.MarkEvery = max(config.Site.MarkEvery, 2*signsTime) // as the product's server does
+	config.Site.MarkEvery = serving.MarkEvery(config) // as the product's server does
 	q := &queue{world: w, disk: newDisk(), config: config}
 	q.open()
 	return q

@@ -257,6 +257,9 @@ func listKey(f *taskqueue.FileRecord) task.FileKey {
 // storage element.
 func (m *Matchmaker) Share(live, storing []task.Site) { m.live, m.storing = live, storing }
 
+// Known tells whether any site is known.
+func (m *Matchmaker) Known() bool { return len(m.sites) > 0 }
+
 // Sites lists the sites that are known, by name.
 func (m *Matchmaker) Sites() []task.Site {
 	return slices.Sorted(maps.Keys(m.sites))

@@ -24,6 +24,7 @@ const (
 // clock is the service clock of a running server.
 type clock struct {
 	current atomic.Int64
+	stirred atomic.Bool // something has changed, beside the clock and signs of life, since the last tick of the rules began
 	// What follows belongs to the goroutine that ticks.
 	last      time.Time // of the last tick
 	persisted taskqueue.Instant
@@ -127,31 +128,16 @@ func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 
 func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts map[task.Site]*tally) error {
 	now := s.turns.clock.now() // not the time to come: a connection may end before that
+	signs := s.masters.matching.SignsDue(now)
 	return s.turns.updateAt(ctx, at, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)
 		}
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
+		if err := s.masters.matching.SaveSigns(t, signs, now); err != nil {
+			return err
 		}
-		for i := range sites {
-			if err := s.saveSite(t, sites[i].Name, now, counts); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.saveRequests(t, counts)
 	})
-}
-
-// saveSite writes what was noted of a site since the last time. What was
-// noted of one that the store does not know, as after going back to a backup,
-// is dropped.
-func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, now taskqueue.Instant, counts map[task.Site]*tally) error {
-	if err := s.masters.matching.SaveSigns(t, site, now); err != nil {
-		return err
-	}
-	return s.saveRequests(t, site, counts)
 }
 
 // noteTrouble says once when writing stops and once when it goes on.
@@ -175,28 +161,32 @@ func (s *Server) noteTrouble(ctx context.Context, err error) {
 
 // tickRules runs the rules' own ticks when they are due.
 func (s *Server) tickRules(ctx context.Context) {
+	c := &s.turns.clock
 	for range maxSweeps {
-		deadline, err := s.deadline(ctx)
-		if err != nil {
-			s.noteTrouble(ctx, err)
+		if c.stirred.Load() {
+			deadline, err := s.deadline(ctx, false)
+			if err != nil {
+				s.noteTrouble(ctx, err)
+				return
+			}
+			c.due = min(c.due, deadline)
+		}
+		if c.now() < c.due || ctx.Err() != nil {
 			return
 		}
-		s.turns.clock.due = min(s.turns.clock.due, deadline)
-		if s.turns.clock.now() < s.turns.clock.due || ctx.Err() != nil {
-			return
-		}
+		c.stirred.Store(false)
 		if err := s.turns.update(ctx, s.turns.rules.Tick); err != nil {
 			s.noteTrouble(ctx, err)
 			return
 		}
-		if s.turns.clock.due, err = s.deadline(ctx); err != nil {
+		var err error
+		if c.due, err = s.deadline(ctx, !c.stirred.Load()); err != nil {
 			s.noteTrouble(ctx, err)
 			return
 		}
 	}
 }
 
-func (s *Server) deadline(ctx context.Context) (taskqueue.Instant, error) {
-	due, err := seen(ctx, s.turns, func(t *taskqueue.Turn) (taskqueue.Instant, error) { return s.turns.rules.Deadline(t) })
-	return due, err
+func (s *Server) deadline(ctx context.Context, rests bool) (taskqueue.Instant, error) {
+	return seen(ctx, s.turns, func(t *taskqueue.Turn) (taskqueue.Instant, error) { return s.turns.rules.Deadline(t, rests) })
 }

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -95,25 +97,19 @@ func (s *Server) storeRequests(ctx context.Context) {
 		if len(counts) == 0 {
 			return nil
 		}
-		return s.turns.update(ctx, func(t *taskqueue.Turn) error {
-			sites, err := t.Sites().All()
-			if err != nil {
-				return fmt.Errorf("load sites: %w", err)
-			}
-			for i := range sites {
-				if err := s.saveRequests(t, sites[i].Name, counts); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return s.turns.update(ctx, func(t *taskqueue.Turn) error { return s.saveRequests(t, counts) })
 	})
 }
 
-func (s *Server) saveRequests(t *taskqueue.Turn, site task.Site, counts map[task.Site]*tally) error {
-	counted := counts[site]
-	if counted == nil {
-		return nil
+// saveRequests writes what was counted. What was of a site that the store does not know, as
+// after going back to a backup, is dropped.
+func (s *Server) saveRequests(t *taskqueue.Turn, counts map[task.Site]*tally) error {
+	for _, site := range slices.Sorted(maps.Keys(counts)) {
+		counted := counts[site]
+		err := s.turns.rules.CountRequests(t, site, counted.methods, counted.stale)
+		if err != nil && !errors.Is(err, taskqueue.ErrNotFound) {
+			return err
+		}
 	}
-	return s.turns.rules.CountRequests(t, site, counted.methods, counted.stale)
+	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 	"github.com/pilotage-grid/pilotage/taskqueue/page"
+	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
@@ -76,8 +77,8 @@ func New(config Config) (*Server, error) {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
 	s := &Server{config: config, turns: &turns{closed: auditlog.In(config.DataDir)}, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
-	// Signs of life are written for all sites together, every Persist.
-	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
+	// Signs of life are written for all sites together, by Persist.
+	config.Rules.Site.MarkEvery = max(serving.MarkEvery(config.Rules), 2*config.Timing.Persist)
 	s.turns.failed, s.turns.follow = s.noteFull, s.carryOut
 	s.turns.rules = taskqueue.NewRules(config.Rules)
 	s.secrets = secrets{turns: s.turns, config: &s.config}

@@ -28,7 +28,16 @@ type turns struct {
 // their effects. The function may be called more than once: each time it gets
 // fresh effects and the same randomness.
 func (ts *turns) update(ctx context.Context, change func(*taskqueue.Turn) error) error {
-	return ts.updateAt(ctx, ts.clock.now(), change)
+	changed := false
+	err := ts.updateAt(ctx, ts.clock.now(), func(t *taskqueue.Turn) error {
+		err := change(t)
+		changed = t.Changed()
+		return err
+	})
+	if err == nil && changed {
+		ts.clock.stirred.Store(true)
+	}
+	return err
 }
 
 func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) error {

@@ -76,6 +76,8 @@ type siteCalls struct {
 	calls  []*Call // under way, the oldest first
 	heard  Sign
 	newest *Call // of those by which a master was heard
+	// written is when signs of life were written last.
+	written taskqueue.Instant
 }
 
 // Call is one Sync or Pull.

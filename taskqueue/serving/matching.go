@@ -3,6 +3,8 @@ package serving
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -22,13 +24,16 @@ type Turns struct {
 // under its lock, with the rules of which it makes use. It is safe for concurrent use.
 type Matching struct {
 	turns Turns
-	marks *taskqueue.Rules
+	signs *taskqueue.Rules // that write signs of life
+	exact *taskqueue.Rules // that write them as exactly as they are known
 	desk  *Desk
 	stir  func() // CallIn is due
 
 	mutex sync.Mutex
 	maker *matchmaker.Matchmaker
 	due   map[task.Site]struct{} // tasks may have come up there
+	none  bool                   // no site was found at which the queue matches
+	modes bool                   // sites were added or changed since
 }
 
 // compiledExpressions bounds the cache of compiled requirements and ranks.
@@ -39,7 +44,7 @@ const compiledExpressions = 4096
 func NewMatching(turns Turns, desk *Desk, stir func()) *Matching {
 	config := &turns.Rules.Config
 	return &Matching{
-		turns: turns, marks: exactMarks(*config), desk: desk, stir: stir,
+		turns: turns, signs: marking(*config, config.Site.MarkEvery/2), exact: marking(*config, 1), desk: desk, stir: stir,
 		maker: matchmaker.New(config, matcher.NewCompiler(compiledExpressions)), due: make(map[task.Site]struct{}),
 	}
 }
@@ -49,6 +54,7 @@ func (m *Matching) Changed(e *taskqueue.Effects) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.maker.Changed(e)
+	m.modes = m.modes || e.Modes
 	if len(e.Tasks) > 0 || e.TooMany || e.WakeAll {
 		for _, site := range m.maker.Sites() {
 			m.due[site] = struct{}{}
@@ -178,9 +184,23 @@ type centralSite struct {
 	unsafe []task.File
 }
 
+// idle tells whether masters match at all sites. If not so, a look begins.
+func (m *Matching) idle() bool {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.none && !m.modes && !m.maker.Known() {
+		return true
+	}
+	m.modes = false
+	return false
+}
+
 // LookAfter does what at other sites a master does: it notices pilots that are gone, and
 // what is gone with them.
 func (m *Matching) LookAfter(ctx context.Context) error {
+	if m.idle() {
+		return nil
+	}
 	var central []centralSite
 	err := m.turns.View(ctx, func(t *taskqueue.Turn) error {
 		all, err := t.Sites().All()
@@ -236,6 +256,7 @@ func (m *Matching) shareOut(t *taskqueue.Turn, all []taskqueue.SiteRecord) {
 		}
 		central[all[i].Name] = all[i].InForce().Central()
 	}
+	m.none = !slices.Contains(slices.Collect(maps.Values(central)), true)
 	m.maker.Share(live, storing)
 	for _, name := range m.maker.Sites() {
 		if !central[name] {

@@ -1,11 +1,13 @@
 package serving
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 )
 
 // Two calls of a pilot may be served in any order: what the later one says holds.
@@ -31,6 +33,49 @@ func TestAnOvertakenPullSaysNothingOfItsPilot(t *testing.T) {
 		}
 		if free := matching.capacity("siteA").FreeSlots; free != 2 {
 			t.Errorf("swapped %t: the pilot has %d free slots, it has said 2 in the later call", swapped, free)
+		}
+	}
+}
+
+// Sites are read for those that match nothing themselves: where there is none, nobody looks.
+func TestSitesWithMastersAreNotLookedAfter(t *testing.T) {
+	looks, store := 0, mem.New()
+	rules := taskqueue.NewRules(taskqueue.DefaultConfig())
+	turn := func(tx taskqueue.Tx, effects *taskqueue.Effects) *taskqueue.Turn {
+		return &taskqueue.Turn{Tx: tx, Clock: taskqueue.Instant(time.Hour), Effects: effects}
+	}
+	var matching *Matching
+	update := func(ctx context.Context, change func(*taskqueue.Turn) error) error {
+		effects := &taskqueue.Effects{}
+		err := store.Update(ctx, func(tx taskqueue.Tx) error { return change(turn(tx, effects)) })
+		matching.Changed(effects)
+		return err
+	}
+	matching = NewMatching(Turns{
+		Rules: rules, Clock: func() taskqueue.Instant { return taskqueue.Instant(time.Hour) }, Update: update,
+		View: func(ctx context.Context, read func(*taskqueue.Turn) error) error {
+			looks++
+			return store.View(ctx, func(tx taskqueue.Tx) error { return read(turn(tx, &taskqueue.Effects{})) })
+		},
+	}, NewDesk(DefaultHolds), func() {})
+	for _, step := range []struct {
+		mode taskqueue.Mode
+		want int // looks of three
+	}{{taskqueue.ModeDistributed, 1}, {taskqueue.ModeIsolated, 3}, {taskqueue.ModeDistributed, 1}} {
+		if err := update(t.Context(), func(t *taskqueue.Turn) error {
+			_, err := rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///a", Mode: step.mode}})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		looks = 0
+		for range 3 {
+			if err := matching.LookAfter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if looks < step.want || step.mode == taskqueue.ModeDistributed && looks > step.want {
+			t.Errorf("mode %s: %d looks of 3, want %d", step.mode, looks, step.want)
 		}
 	}
 }

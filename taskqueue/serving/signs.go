@@ -1,7 +1,9 @@
 package serving
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -59,42 +61,84 @@ func (d *Desk) brokenOff(site task.Site, term task.Term, now Moment) taskqueue.I
 	return max(ended, s.heard.At)
 }
 
-// exactMarks are the rules that write signs of life as exactly as they are told. Those that
-// config gives for all else leave them to SaveSigns, which writes them for all sites
-// together: a Sync that brings and gets nothing has nothing to write.
-func exactMarks(config taskqueue.Config) *taskqueue.Rules {
-	config.Site.MarkEvery = 1
+// MarkEvery is how exactly rules that a server runs write signs of life: as the site counts
+// as live for longer. They leave them to SaveSigns, which writes them more often and for
+// sites together: a Sync that brings and gets nothing has nothing to write.
+func MarkEvery(config taskqueue.Config) time.Duration {
+	return max(config.Site.MarkEvery, config.Site.LiveFor/2)
+}
+
+// marking are the rules that write signs of life as exactly as is said.
+func marking(config taskqueue.Config, every time.Duration) *taskqueue.Rules {
+	config.Site.MarkEvery = every
 	return taskqueue.NewRules(config)
 }
 
-// SaveSigns brings the signs of life of a site into its record: that of its master, at the
-// time now of the service clock, and those of pilots that pull.
-func (m *Matching) SaveSigns(t *taskqueue.Turn, site task.Site, now taskqueue.Instant) error {
+// SignsDue lists the sites of which signs of life are to be written.
+func (m *Matching) SignsDue(now taskqueue.Instant) []task.Site {
+	return m.desk.signsDue(now, m.signs.Config.Site.MarkEvery)
+}
+
+func (d *Desk) signsDue(now taskqueue.Instant, every time.Duration) (due []task.Site) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	for name, s := range d.sites {
+		waits := func(c *Call) bool { return c.doing == waiting }
+		if now.Sub(s.written) >= every && (s.heard.At > s.written && !s.heard.Assumed || slices.ContainsFunc(s.calls, waits)) {
+			due = append(due, name)
+		}
+	}
+	slices.Sort(due)
+	return due
+}
+
+// SaveSigns brings the signs of life of sites into their records: those of masters, at the
+// time now of the service clock, and those of pilots that pull. What was noted of a site
+// that the store does not know, as after going back to a backup, is dropped.
+func (m *Matching) SaveSigns(t *taskqueue.Turn, sites []task.Site, now taskqueue.Instant) error {
+	for _, site := range sites {
+		if err := m.saveSigns(t, site, now); err != nil && !errors.Is(err, taskqueue.ErrNotFound) {
+			return err
+		}
+	}
+	m.desk.written(sites, now)
+	return nil
+}
+
+func (d *Desk) written(sites []task.Site, now taskqueue.Instant) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	for _, site := range sites {
+		d.site(site).written = now
+	}
+}
+
+func (m *Matching) saveSigns(t *taskqueue.Turn, site task.Site, now taskqueue.Instant) error {
 	if sign, ever := m.desk.Heard(site, now); ever && !sign.Assumed {
-		if err := m.save(t, site, sign); err != nil {
+		if err := m.save(t, m.signs, site, sign); err != nil {
 			return err
 		}
 	}
 	if _, pulls := m.desk.Parked(site); pulls {
-		return m.marks.HeardPull(t, site, m.capacity(site))
+		return m.signs.HeardPull(t, site, m.capacity(site))
 	}
 	return nil
 }
 
-func (m *Matching) save(t *taskqueue.Turn, site task.Site, sign Sign) error {
+func (m *Matching) save(t *taskqueue.Turn, by *taskqueue.Rules, site task.Site, sign Sign) error {
 	if sign.At > t.Clock {
 		return nil
 	}
 	then := *t
 	then.Clock = sign.At
-	return m.marks.Heard(&then, site, sign.Term)
+	return by.Heard(&then, site, sign.Term)
 }
 
 // Claim decides on a claim for a mastership. How long the old master has been silent
 // counts from its last call, or the end of one that was parked.
 func (m *Matching) Claim(t *taskqueue.Turn, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
 	if sign, ever := m.desk.Heard(c.Site, t.Clock); ever {
-		if err := m.save(t, c.Site, sign); err != nil {
+		if err := m.save(t, m.exact, c.Site, sign); err != nil {
 			return taskqueue.ClaimResult{}, err
 		}
 	}

@@ -52,6 +52,36 @@ func prepare(tx taskqueue.Tx) error {
 		tx.Leases().Revoke(taskqueue.Revocation{Site: "siteA", Lease: 9}))
 }
 
+func testChanged(t *testing.T, store taskqueue.Store) {
+	update(t, store, prepare)
+	for name, write := range writes {
+		want := name != "Workflows-" // there is none
+		aborted(t, store, func(tx taskqueue.Tx) error {
+			if tx.Changed() {
+				t.Errorf("%s: the store has changed before anything was written", name)
+			}
+			if err := write(tx); err != nil || tx.Changed() != want {
+				t.Errorf("%s: changed %v, want %v: %v", name, tx.Changed(), want, err)
+			}
+			return errAbort
+		})
+	}
+	aborted(t, store, func(tx taskqueue.Tx) error {
+		err := first(tx.Leases().Save(taskqueue.Lease{ID: 9, Site: "siteA"}), tx.Files().AddGarbage(task.Replica{URL: "kept"}))
+		if err != nil || tx.Changed() {
+			t.Errorf("what is there already was written: changed %v, want false: %v", tx.Changed(), err)
+		}
+		return errAbort
+	})
+}
+
+func aborted(t *testing.T, store taskqueue.Store, write func(taskqueue.Tx) error) {
+	t.Helper()
+	if err := store.Update(context.Background(), write); !errors.Is(err, errAbort) {
+		t.Errorf("error %v, want %v", err, errAbort)
+	}
+}
+
 func testReadOnly(t *testing.T, store taskqueue.Store) {
 	update(t, store, prepare)
 	before := dump(t, store)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -93,14 +94,14 @@ func (s *contents) copy() *contents {
 func (m *model) View(_ context.Context, read func(taskqueue.Tx) error) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return read(modelTx{m.state})
+	return read(modelTx{m.state, m.state})
 }
 
 func (m *model) Update(_ context.Context, write func(taskqueue.Tx) error) error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	next := m.state.copy()
-	if err := write(modelTx{next}); err != nil {
+	if err := write(modelTx{next, m.state}); err != nil {
 		return err
 	}
 	m.state = next
@@ -109,7 +110,20 @@ func (m *model) Update(_ context.Context, write func(taskqueue.Tx) error) error 
 
 func (m *model) Close() error { return nil }
 
-type modelTx struct{ *contents }
+type modelTx struct {
+	*contents
+	before *contents
+}
+
+func (t modelTx) Changed() bool { return !reflect.DeepEqual(t.plain(), t.before.plain()) }
+
+// plain is what is in all tables.
+func (s *contents) plain() []any {
+	return []any{
+		s.values, s.counters, s.workflows.all, s.tasks.all, s.files.all, s.uses.all, s.classes.all, s.garbage.all, s.attempts.all, s.logs.all,
+		s.leases.all, s.revoked.all, s.sites.all, s.pilots.all, s.grants.all, s.usage.all, s.audit.all,
+	}
+}
 
 func (t modelTx) Meta() taskqueue.MetaTable          { return modelMeta(t) }
 func (t modelTx) Workflows() taskqueue.WorkflowTable { return modelWorkflows{&t.workflows} }

@@ -21,6 +21,7 @@ func Run(t *testing.T, open Open, reopen Reopen) {
 	RunTables(t, open)
 	each(t, open, []named{
 		{"TaskErrors", testTaskErrors},
+		{"Changed", testChanged},
 		{"ReadOnly", testReadOnly},
 		{"TxOver", testTxOver},
 		{"Rollback", testRollback},

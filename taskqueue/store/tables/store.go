@@ -205,6 +205,9 @@ func (t *tx) clear(table Table, span Span, left *int, also func(Row) error) erro
 // clearedAtOnce bounds the keys of rows to be deleted that are kept in memory.
 const clearedAtOnce = 1 << 12
 
+// Changed tells whether something was written that was not there already.
+func (t *tx) Changed() bool { return len(t.blocks.undo) > 0 || t.blocks.stuck }
+
 func (t *tx) Meta() taskqueue.MetaTable { return metaTable{t} }
 func (t *tx) Workflows() taskqueue.WorkflowTable {
 	return workflowTable{records[task.WorkflowID, taskqueue.Workflow]{t, &workflowKind}}
