@@ -283,6 +283,14 @@ func (x *Index) Evict(key task.FileKey) bool {
 // Contains tells whether the file is in the cache.
 func (x *Index) Contains(key task.FileKey) bool { return x.files[key] != nil }
 
+// Size is that of a file in the cache.
+func (x *Index) Size(key task.FileKey) (size task.Bytes, has bool) {
+	if f := x.files[key]; f != nil {
+		return f.size, true
+	}
+	return 0, false
+}
+
 // Reserved tells whether room is reserved for the file.
 func (x *Index) Reserved(key task.FileKey) bool {
 	_, found := x.reservations[key]

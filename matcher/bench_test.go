@@ -182,7 +182,7 @@ func benchKey(i int) task.FileKey { return task.FileKey(fmt.Sprintf("b3:%064x", 
 
 func benchEvaluator(list ListSnapshot) (*Evaluator, map[task.FileKey]bool) {
 	cache := make(map[task.FileKey]bool)
-	evaluator := NewEvaluator(*samplePilot(), func(key task.FileKey) bool { return cache[key] }, NewCompiler(16))
+	evaluator := NewEvaluator(*samplePilot(), func(key task.FileKey) (task.Bytes, bool) { return 0, cache[key] }, NewCompiler(16))
 	evaluator.Reset(list)
 	return evaluator, cache
 }
@@ -229,7 +229,7 @@ func BenchmarkFollower(b *testing.B) {
 	compiler := first.compiler
 	b.ReportAllocs()
 	for b.Loop() {
-		evaluator := NewEvaluator(first.pilot, first.local, compiler)
+		evaluator := NewEvaluator(first.pilot, first.cached, compiler)
 		evaluator.Reset(list)
 	}
 }

@@ -65,7 +65,7 @@ func TestCombinedIs001(t *testing.T) {
 			all = append(all, FileInfo{Key: task.FileKey(fmt.Sprint("f", i)), Size: task.Bytes(i*i - 1)})
 		}
 		class := ListClass{1, task.Class{Rank: name}}
-		evaluator := NewEvaluator(Pilot{ID: "p"}, func(key task.FileKey) bool { _, held := cache[key]; return held }, NewCompiler(4))
+		evaluator := NewEvaluator(Pilot{ID: "p"}, func(key task.FileKey) (task.Bytes, bool) { _, held := cache[key]; return 0, held }, NewCompiler(4))
 		m := NewMatrix(testTerm)
 		m.AddClass(class)
 		evaluator.Reset(ListSnapshot{Version: ListVersion{Term: testTerm}, Classes: []ListClass{class}})

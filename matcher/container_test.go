@@ -25,7 +25,7 @@ func TestContainersAreRequired(t *testing.T) {
 			{pilot("/cvmfs/"), false},
 			{pilot(), false},
 		} {
-			got := NewEvaluator(c.pilot, func(task.FileKey) bool { return false }, NewCompiler(8)).Check(&one, nil)
+			got := NewEvaluator(c.pilot, func(task.FileKey) (task.Bytes, bool) { return 0, false }, NewCompiler(8)).Check(&one, nil)
 			if got.Feasible != c.feasible || !c.feasible && got.FailedClause != `pilot.images.exists(folder, "/cvmfs/unpacked/el9:latest".startsWith(folder))` {
 				t.Errorf("%q at %v: %+v", require, c.pilot.Walls.Images(), got)
 			}

@@ -107,7 +107,7 @@ func fourNodes(t *testing.T, order string, rank string, loads [4]float64, queueO
 	compiler := NewCompiler(4)
 	for i, holds := range []task.FileKey{"A", "A", "B", "B"} {
 		pilot := Pilot{ID: pilotID(i), Resources: task.Resources{Cores: 1}, Load: loads[i]}
-		evaluator := NewEvaluator(pilot, func(key task.FileKey) bool { return key == holds }, compiler)
+		evaluator := NewEvaluator(pilot, func(key task.FileKey) (task.Bytes, bool) { return 0, key == holds }, compiler)
 		evaluator.Reset(list)
 		m.SetRow(evaluator.Row())
 		m.SetPlaces(pilot.ID, onePlace)

@@ -11,7 +11,7 @@ import (
 // not safe for concurrent use; the Compiler, which it may share, is.
 type Evaluator struct {
 	pilot    Pilot
-	local    func(task.FileKey) bool
+	cached   Cached
 	compiler *Compiler
 
 	version ListVersion
@@ -32,14 +32,37 @@ type judgement struct {
 	answer      ClassAnswer
 }
 
-// NewEvaluator returns an evaluator with an empty list. local tells whether
-// the pilot's cache has a file; it must not call back into this package.
-func NewEvaluator(pilot Pilot, local func(task.FileKey) bool, compiler *Compiler) *Evaluator {
+// Cached tells whether a pilot's cache has a file, and its size in bytes.
+type Cached func(task.FileKey) (size task.Bytes, has bool)
+
+// NewEvaluator returns an evaluator with an empty list. cached must not call back
+// into this package.
+func NewEvaluator(pilot Pilot, cached Cached, compiler *Compiler) *Evaluator {
 	return &Evaluator{
-		pilot: pilot, local: local, compiler: compiler, listed: newListing(),
+		pilot: pilot, cached: cached, compiler: compiler, listed: newListing(),
 		rates: DefaultRates(), classes: make(map[uint32]*judgement),
 		references: make(map[task.FileKey]uint32), combined: make(map[combined]*combinedTotals),
 	}
+}
+
+func (e *Evaluator) local(key task.FileKey) bool {
+	_, has := e.cached(key)
+	return has
+}
+
+// measured are the files of a listed task; where it was listed before they were made,
+// with the sizes of those that the cache has.
+func (e *Evaluator) measured(files []FileInfo) []FileInfo {
+	for i := range files {
+		if files[i].Size > 0 {
+			continue
+		}
+		if size, has := e.cached(files[i].Key); has && size != files[i].Size {
+			files = slices.Clone(files)
+			files[i].Size = size
+		}
+	}
+	return files
 }
 
 // Version is that of the list at hand.
@@ -274,7 +297,7 @@ func (e *Evaluator) exception(entry *ListEntry) (Exception, bool) {
 	if judged == nil || !judged.answer.Feasible {
 		return Exception{}, false
 	}
-	facts := Facts{Pilot: &e.pilot, Task: entry.Task, Files: entry.Files, Local: e.local}
+	facts := Facts{Pilot: &e.pilot, Task: entry.Task, Files: e.measured(entry.Files), Local: e.local}
 	return judged.exception(&facts, entry.No, e.rankOf)
 }
 

@@ -54,7 +54,7 @@ func newLife(t *rapid.T) *life {
 	for i := range rapid.IntRange(1, 4).Draw(t, "pilots") {
 		p := &livePilot{cache: make(map[task.FileKey]bool)}
 		p.pilot = l.drawPilot(t, pilotID(i))
-		p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, l.compiler)
+		p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) (task.Bytes, bool) { return 0, p.cache[key] }, l.compiler)
 		p.evaluator.TellFiles(true)
 		l.pilots[p.pilot.ID] = p
 		l.reset(p)
@@ -334,4 +334,26 @@ func TestListingIsASet(t *testing.T) {
 			t.Fatalf("%d entries, want %d; readers %v, want %v", len(listed.entries), len(plain), listed.readers, readers)
 		}
 	})
+}
+
+// A task is listed before its inputs are made, so the list does not know how large they
+// are; the pilot that has one does.
+func TestTheCacheKnowsTheSizeOfWhatWasListedBeforeItWasMade(t *testing.T) {
+	file := FileInfo{Key: "lfn:made", LFN: "made", Size: -1, Source: task.SourcePeer}
+	sizes := make(map[task.FileKey]task.Bytes)
+	cached := func(key task.FileKey) (task.Bytes, bool) { size, has := sizes[key]; return size, has }
+	for rank, want := range map[string]float64{"": 1.01, "overlap_bytes": 100e6, "double(task.local_bytes)": 100e6, "double(files[0].size)": 100e6} {
+		clear(sizes)
+		evaluator := NewEvaluator(Pilot{ID: "p"}, cached, NewCompiler(4))
+		evaluator.Reset(ListSnapshot{
+			Version: ListVersion{Term: testTerm, N: 1}, Rates: DefaultRates(),
+			Classes: []ListClass{{No: 1, Class: task.Class{Rank: rank}}},
+			Entries: []*ListEntry{{No: 1, Version: 1, Class: 1, Task: &task.Task{}, Files: []FileInfo{file}}},
+		})
+		sizes[file.Key] = 100e6
+		changed := evaluator.FilesChanged(file.Key)
+		if len(changed.Set) != 1 || changed.Set[0].Rank != want {
+			t.Errorf("rank %q: %+v, want %g", rank, changed.Set, want)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package matcher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -10,8 +11,9 @@ import (
 const UnknownRun = time.Minute
 
 const (
-	// runsKnown is how many outcomes make the run time of a class known.
-	runsKnown = 5
+	// runsKnown is how many outcomes make the run time of a class known, and runsKept
+	// how many of the last it goes by.
+	runsKnown, runsKept = 5, 16
 	// mostRuns is of how many classes run times are kept: those that ended last.
 	mostRuns = 256
 )
@@ -23,13 +25,12 @@ type Runs struct {
 }
 
 type classRun struct {
-	usual time.Duration
-	count int
-	last  uint64 // by the number of what was learned
+	lately [runsKept]time.Duration
+	count  int    // how many were learned
+	last   uint64 // by the number of what was learned
 }
 
-// Learn takes in a run: a long one at once, shorter ones slowly, as it costs
-// more to expect a task to end too soon than too late.
+// Learn takes in a run.
 func (r *Runs) Learn(class task.Class, run time.Duration) {
 	known := r.byClass[class]
 	if known == nil {
@@ -42,12 +43,16 @@ func (r *Runs) Learn(class task.Class, run time.Duration) {
 	}
 	r.learned++
 	known.last = r.learned
-	known.count = min(known.count+1, runsKnown)
-	if run >= known.usual {
-		known.usual = run
-	} else {
-		known.usual -= (known.usual - run) / 16
+	known.lately[known.count%runsKept] = run
+	known.count++
+}
+
+// of are the last runs of a task's class; none until it is known.
+func (r *Runs) of(t *task.Task) []time.Duration {
+	if known := r.byClass[t.Class()]; known != nil && known.count >= runsKnown {
+		return known.lately[:min(known.count, runsKept)]
 	}
+	return nil
 }
 
 // makeRoom forgets the class of which nothing was learned for longest, when there
@@ -66,15 +71,33 @@ func (r *Runs) makeRoom() {
 	delete(r.byClass, oldest)
 }
 
-// Expected is how long a task is expected to run: as its class does, and never
-// beyond its walltime.
-func (r *Runs) Expected(t *task.Task) time.Duration {
-	expected := UnknownRun
-	if known := r.byClass[t.Class()]; known != nil && known.count >= runsKnown {
-		expected = known.usual
+// Longest is how long a task may run: as the longest of its class lately, and never
+// beyond its walltime. What must not be late goes by it.
+func (r *Runs) Longest(t *task.Task) time.Duration {
+	longest := UnknownRun
+	if lately := r.of(t); lately != nil {
+		longest = slices.Max(lately)
 	}
 	if t.Walltime > 0 {
-		expected = min(expected, t.Walltime)
+		longest = min(longest, t.Walltime)
 	}
-	return expected
+	return longest
+}
+
+// Left is how much longer a task is expected to run that has run for so long: the mean
+// of those of its class lately that took longer. What takes longer than all of them is
+// expected to take as much longer again: who knows, but the longer the worse.
+func (r *Runs) Left(t *task.Task, ran time.Duration) time.Duration {
+	var sum time.Duration
+	longer := 0
+	for _, run := range r.of(t) {
+		if run > ran {
+			sum += run - ran
+			longer++
+		}
+	}
+	if longer == 0 {
+		return (r.Longest(t) - ran).Abs()
+	}
+	return sum / time.Duration(longer)
 }

@@ -166,7 +166,7 @@ func (s *scenario) join(id task.PilotID, with map[string]string) []string {
 	for _, file := range strings.Split(with["cache"], ",") {
 		p.cache[task.FileKey(file)] = true
 	}
-	p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, s.compiler)
+	p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) (task.Bytes, bool) { return 0, p.cache[key] }, s.compiler)
 	s.pilots[id] = p
 	s.order = append(s.order, id)
 	p.evaluator.Reset(s.list)

@@ -189,7 +189,7 @@ func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *no
 		w: w, id: id, peer: task.PeerID("peer-" + string(id)), self: self, alive: true,
 		cache: make(map[task.FileKey]bool), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots, given: make(map[task.ID]bool),
 	}
-	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler)
+	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) (task.Bytes, bool) { return 0, n.cache[key] }, w.compiler)
 	n.worker = worker.New(worker.Config{}, self, n.peer, evaluator)
 	n.master = master.New(master.Config{}, id, w.compiler)
 	if w.journals {

@@ -74,7 +74,7 @@ func newRanked(w *world, solver matcher.Solver) (*ranked, error) {
 	r.matrix.AddClass(list.Classes[0])
 	compiler := matcher.NewCompiler(4)
 	for _, n := range w.nodes {
-		e := matcher.NewEvaluator(r.describe(n, 0), n.holds, compiler)
+		e := matcher.NewEvaluator(r.describe(n, 0), n.cachedSize, compiler)
 		e.Reset(list)
 		r.evaluators = append(r.evaluators, e)
 	}

@@ -53,7 +53,10 @@ func (n *node) has(f int) bool {
 	return slices.ContainsFunc(n.files[f].replicas, func(h holding) bool { return h.index == n.index && h.Complete })
 }
 
-func (n *node) holds(key task.FileKey) bool { return n.has(n.byKey[key]) }
+func (n *node) cachedSize(key task.FileKey) (size task.Bytes, has bool) {
+	f := n.byKey[key]
+	return n.files[f].Size, n.has(f)
+}
 
 // load is the average per CPU, at most 1.
 func (n *node) load() float64 { return min(1, n.follow()/float64(n.Hardware.CPUs)) }

@@ -235,7 +235,7 @@ func (a *Agent) occupy(m Membership) error {
 func (a *Agent) join(m Membership) error {
 	r, settings := a.roles, a.settings.get()
 	compiler := matcher.NewCompiler(compiledExpressions)
-	core := worker.New(worker.Config{}, a.self, a.network.peer, matcher.NewEvaluator(a.self, r.files.holds, compiler))
+	core := worker.New(worker.Config{}, a.self, a.network.peer, matcher.NewEvaluator(a.self, r.files.cachedSize, compiler))
 	core.Step(time.Now(), worker.SiteChanged{Settings: settings})
 	core.AcceptBy(a.config.acceptance)
 	core.Step(time.Now(), worker.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})

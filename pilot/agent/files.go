@@ -29,12 +29,12 @@ type files struct {
 }
 
 // holds tells whether the cache has a file, by any of its keys.
-func (f *files) holds(key task.FileKey) bool {
-	if _, found := f.cache.Lookup(key); found {
-		return true
+func (f *files) cachedSize(key task.FileKey) (size task.Bytes, has bool) {
+	entry, has := f.cache.Lookup(key)
+	if !has {
+		entry, has = f.cache.Lookup(f.aliases.resolve(key))
 	}
-	_, found := f.cache.Lookup(f.aliases.resolve(key))
-	return found
+	return entry.Size, has
 }
 
 // came tells the site of files that are in the cache now; by names it knows what

@@ -158,7 +158,7 @@ func (r *roles) cacheChanged(keys []task.FileKey, now message.CacheReport) {
 		r.stepWorker(worker.CacheChanged{Keys: keys, Cache: now})
 		var change master.OwnCache
 		for _, key := range keys {
-			if r.files.holds(key) {
+			if _, has := r.files.cachedSize(key); has {
 				change.Added = append(change.Added, key)
 			} else {
 				change.Removed = append(change.Removed, key)

@@ -105,7 +105,7 @@ func (site *site) bind(at *step, h *held, w *member, prefill bool) message.Assig
 
 // refill asks the queue for more before the hand-out runs dry.
 func (o *outbox) refill(at *step, hand *handout, roster *roster) {
-	if hand.counts.phases[ready] < roster.size.slots && o.call.lastWaiting >= roster.size.slots {
+	if hand.counts.phases[ready] < roster.size.slots && o.call.lastReady >= roster.size.slots {
 		o.syncSoon(at, 0)
 	}
 }

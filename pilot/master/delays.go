@@ -26,8 +26,8 @@ func (c QueueConfig) GatherDelay(running int) time.Duration {
 	return c.Delay * time.Duration(min(max(running, gatherAt), 3*gatherAt)) / gatherAt
 }
 
-// gatherAt is how many running payloads have their news gathered for SyncDelay.
-const gatherAt = 250
+// gatherAt is how many running payloads have their news gathered for Delay.
+const gatherAt = 150
 
 // ParkPause is how long no call is parked at the queue after one with content: the
 // next one comes soon and would end it at a large site, and wherever the slots have

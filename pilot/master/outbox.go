@@ -35,18 +35,18 @@ type outbox struct {
 
 // calls are how what is in the outbox gets to the queue.
 type calls struct {
-	due         time.Time // content is to be sent by then
-	poll        time.Time // an empty Sync is due, if those with content let it
-	carried     time.Time // when the last call with content was answered
-	failures    int
-	again       time.Time // outcomes that wait are asked about again
-	vain        int       // calls in a row that brought no verdict on those
-	number      uint64    // number of the last call
-	roll        uint64    // the queue's, in this term
-	answered    uint64    // highest number of an answered call
-	flight      *flight   // call that carries content
-	parked      parked    // call that waits for the queue's news
-	lastWaiting int       // as told to the queue
+	due       time.Time // content is to be sent by then
+	poll      time.Time // an empty Sync is due, if those with content let it
+	carried   time.Time // when the last call with content was answered
+	failures  int
+	again     time.Time // outcomes that wait are asked about again
+	vain      int       // calls in a row that brought no verdict on those
+	number    uint64    // number of the last call
+	roll      uint64    // the queue's, in this term
+	answered  uint64    // highest number of an answered call
+	flight    *flight   // call that carries content
+	parked    parked    // call that waits for the queue's news
+	lastReady int       // at the last call
 }
 
 type pendingOutcome struct {

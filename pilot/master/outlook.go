@@ -1,7 +1,6 @@
 package master
 
 import (
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -35,8 +34,11 @@ func (o outlook) Waited(no uint64) bool {
 	return h != nil && !h.readySince.IsZero() && (o.at.own.on || o.at.now.Sub(h.readySince) >= o.at.config.Placing.ReserveAfter)
 }
 
+// Longest satisfies matcher.Foresight.
+func (o outlook) Longest(no uint64) time.Duration { return o.placing.longest(o.list.owner[no]) }
+
 // Expected satisfies matcher.Foresight.
-func (o outlook) Expected(no uint64) time.Duration { return o.placing.expected(o.list.owner[no]) }
+func (o outlook) Expected(no uint64) time.Duration { return o.placing.left(o.list.owner[no], 0) }
 
 // Occupancy satisfies matcher.Foresight. What a plan has reserved runs what its plan
 // says.
@@ -51,29 +53,38 @@ func (o outlook) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
 	}
 	for _, j := range w.inOrder() {
 		if j.holding {
-			found.Running = append(found.Running, matcher.Occupant{Need: j.need, Left: o.placing.leftOf(o.at, j)})
+			found.Running = append(found.Running, o.placing.occupant(o.at, j))
 		}
 	}
 	for _, j := range w.waiting {
-		found.Given = append(found.Given, o.placing.expected(j.held))
+		found.Given = append(found.Given, o.placing.left(j.held, 0))
 	}
 	return found, true
 }
 
-// expected is how long a task is expected to run.
-func (placing *placing) expected(h *held) time.Duration {
+// longest is how long a task may run.
+func (placing *placing) longest(h *held) time.Duration {
 	if h == nil {
 		return matcher.UnknownRun
 	}
-	return placing.durations.Expected(&h.Task)
+	return placing.durations.Longest(&h.Task)
 }
 
-// leftOf is how much longer a placement is expected to hold its slot. A task that
-// takes longer is expected to take as much longer again: who knows, but the longer
-// the worse.
-func (placing *placing) leftOf(at *step, j *placement) time.Duration {
-	left := j.remaining(placing.expected(j.held), at.now)
-	return max(left, -left)
+// left is how much longer a task is expected to run that has run for so long.
+func (placing *placing) left(h *held, ran time.Duration) time.Duration {
+	if h == nil {
+		return (matcher.UnknownRun - ran).Abs()
+	}
+	return placing.durations.Left(&h.Task, ran)
+}
+
+// occupant is a placement as what holds its slot.
+func (placing *placing) occupant(at *step, j *placement) matcher.Occupant {
+	longest, ran := placing.longest(j.held), time.Duration(0)
+	if j.phase != assigned {
+		ran = at.now.Sub(j.began)
+	}
+	return matcher.Occupant{Need: j.need, Left: placing.left(j.held, ran), Longest: (longest - ran).Abs()}
 }
 
 // localityWait is for how long tasks are left to pilots where they start sooner.
@@ -85,24 +96,6 @@ func (placing *placing) localityWait(at *step) time.Duration {
 		return 0
 	}
 	return at.settings.LocalityWait
-}
-
-// loses is the seconds by which a task that was given early to a member starts
-// later in another one's free slot than there.
-func (o outlook) loses(w *member, j *placement) float64 {
-	load, ok := o.Occupancy(j.member.id)
-	if !ok || o.placing.localityWait(o.at) == 0 {
-		return 0
-	}
-	turn := slices.Index(j.member.waiting, j)
-	if turn < 0 {
-		return 0
-	}
-	wait := load.Wait(turn)
-	if wait > o.placing.localityWait(o.at) {
-		return 0
-	}
-	return o.placing.matrix.Loses(j.held.no, w.id, j.member.id, wait)
 }
 
 // leastLook is the least time between two looks of slots that have left tasks to

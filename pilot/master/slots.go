@@ -274,8 +274,8 @@ func (placing *placing) retractIn(at *step, wait time.Duration) {
 // of idle pilots and of prefilled tasks that they cannot run costs little.
 const retractBudget = 10_000
 
-// passRetracts takes the longest waiting prefilled tasks back for slots that
-// have found nothing for a while.
+// passRetracts takes tasks that were given early back for slots that have found nothing
+// for a while: of all the one that loses least there, longest waiting first.
 func (site *site) passRetracts(at *step, outbox *outbox) {
 	if site.placing.retractAt.IsZero() || at.now.Before(site.placing.retractAt) {
 		return
@@ -288,12 +288,11 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 	if site.roster.size.free == 0 {
 		return
 	}
-	prefilled, retracting := site.roster.prefilled()
+	prefilled, retracting := site.givenEarly(at)
 	if len(prefilled) == 0 {
 		return
 	}
 	budget := retractBudget
-	look := site.outlook(at)
 	for _, w := range site.roster.idle() {
 		if site.placing.matrix.Keeping(w.id) {
 			continue
@@ -306,44 +305,77 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 		credit := min(retracting, wanted) // these are on their way to somebody
 		retracting -= credit
 		for range wanted - credit {
-			i := slices.IndexFunc(prefilled, func(j *placement) bool {
-				budget--
-				_, feasible := site.placing.matrix.Rank(w.id, j.held.no)
-				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
-					return false
+			best, least := -1, 0.0
+			for i := range prefilled {
+				if budget--; budget < 0 {
+					return
 				}
-				if budget >= 0 {
-					if loss := look.loses(w, j); loss > 0 {
-						site.placing.retractIn(at, max(leastLook, time.Duration(loss*float64(time.Second))))
-						return false
-					}
+				early := &prefilled[i]
+				if _, feasible := site.placing.matrix.Rank(w.id, early.held.no); !feasible || early.member == w || !w.fits(early.need) {
+					continue
 				}
-				return true
-			})
-			if i < 0 || budget < 0 {
+				if loss := site.placing.loses(at, w, early); best < 0 || loss < least {
+					best, least = i, loss
+				}
+			}
+			if best < 0 {
 				break
 			}
-			at.retract(prefilled[i])
-			prefilled = slices.Delete(prefilled, i, i+1)
+			if least > 0 {
+				site.placing.retractIn(at, max(leastLook, time.Duration(least*float64(time.Second))))
+				break
+			}
+			at.retract(prefilled[best].placement)
+			prefilled = slices.Delete(prefilled, best, best+1)
 		}
 	}
 }
 
-// prefilled lists the placements that wait for a slot, longest first, and counts
+// givenEarly is a placement that waits for a slot.
+type givenEarly struct {
+	*placement
+	wait  time.Duration // until its pilot comes to it
+	waits bool          // that counts
+}
+
+// givenEarly lists the placements that wait for a slot, longest first, and counts
 // those that have been asked for.
-func (roster *roster) prefilled() (all []*placement, retracting int) {
-	for _, w := range roster.members {
+func (site *site) givenEarly(at *step) (all []givenEarly, retracting int) {
+	look, most := site.outlook(at), site.placing.localityWait(at)
+	for _, w := range site.roster.members {
+		load, known := matcher.Occupancy{}, false
+		if len(w.waiting) > 0 && most > 0 {
+			load, known = look.Occupancy(w.id)
+		}
 		for _, j := range w.placements {
 			switch {
 			case j.retracting:
 				retracting++
 			case !j.holding && j.phase == assigned && j.held != nil && !j.isSuccessor():
-				all = append(all, j)
+				early := givenEarly{placement: j}
+				if turn := slices.Index(w.waiting, j); known && turn >= 0 {
+					early.wait, early.waits = load.Wait(turn), true
+				}
+				all = append(all, early)
 			}
 		}
 	}
-	slices.SortFunc(all, byOrder)
+	slices.SortFunc(all, func(a, b givenEarly) int { return byOrder(a.placement, b.placement) })
 	return all, retracting
+}
+
+// loses is the seconds by which a task that was given early to one member starts later
+// in another one's free slot; it is left to nobody who comes to it only after the
+// locality wait.
+func (placing *placing) loses(at *step, w *member, early *givenEarly) float64 {
+	if !early.waits {
+		return 0
+	}
+	loss := placing.matrix.Loses(early.held.no, w.id, early.member.id, early.wait)
+	if early.wait > placing.localityWait(at) {
+		return min(loss, 0)
+	}
+	return loss
 }
 
 // idle lists members with free slots, longest first.

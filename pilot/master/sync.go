@@ -73,7 +73,7 @@ func (m *Master) call(content bool) {
 		Leases: slices.Sorted(maps.Keys(m.holding.site.handout.leases)), Capacity: m.holding.site.roster.capacity(&m.holding.site.handout, &m.holding.site.placing),
 		NodeHealth: task.NodeHealth{Nodes: m.holding.site.roster.nodes.Marks(m.now), Judges: m.holding.site.roster.nodes.Restored()},
 	}
-	o.call.lastWaiting = s.Capacity.Waiting
+	o.call.lastReady = m.holding.site.handout.counts.phases[ready]
 	m.holding.site.handout.countLeases(&m.holding.outbox, &s)
 	if content {
 		o.call.due, s.Number = time.Time{}, o.call.number

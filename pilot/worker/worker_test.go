@@ -66,7 +66,7 @@ var (
 
 func newWorkerBench(t *testing.T, set ...func(*worker.Worker)) *bench {
 	self := matcher.Pilot{ID: "p1", Site: siteName, Slots: 2, Resources: task.Resources{Cores: 2, Memory: task.GiB}}
-	evaluator := matcher.NewEvaluator(self, func(task.FileKey) bool { return false }, matcher.NewCompiler(8))
+	evaluator := matcher.NewEvaluator(self, func(task.FileKey) (task.Bytes, bool) { return 0, false }, matcher.NewCompiler(8))
 	w := worker.New(worker.Config{}, self, "w1", evaluator)
 	for _, change := range set {
 		change(w)
@@ -275,7 +275,7 @@ func TestAnAnswerNamesWhatTheCacheHas(t *testing.T) {
 		}
 	}
 	self := matcher.Pilot{ID: "p1", Site: siteName, Slots: 1}
-	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return cached[key] }, matcher.NewCompiler(8))
+	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) (task.Bytes, bool) { return 0, cached[key] }, matcher.NewCompiler(8))
 	w := worker.New(worker.Config{}, self, "w1", evaluator)
 	actions := w.Step(epoch, worker.ListBroadcast{From: "m1", List: message.TaskList{Ask: ask}})
 	if got := all[worker.AnswerBroadcast](actions)[0].Answer.Have; !slices.Equal(got, want) {

@@ -41,7 +41,8 @@ func newFetcher(n *node) *fetcher {
 func (f *fetcher) want(file task.File, then func(source task.Source, err error)) {
 	f.waiter++
 	f.waiting[f.waiter] = then
-	f.step(cache.Want{File: file, Waiter: f.waiter, Cached: f.holds(file.Key()), Remote: true})
+	_, has := f.cachedSize(file.Key())
+	f.step(cache.Want{File: file, Waiter: f.waiter, Cached: has, Remote: true})
 }
 
 func (f *fetcher) step(event cache.PlanEvent) {

@@ -95,7 +95,7 @@ func (n *node) join() error {
 		return err
 	}
 	n.id = self.ID
-	evaluator := matcher.NewEvaluator(self, n.holds, n.compiler)
+	evaluator := matcher.NewEvaluator(self, n.cachedSize, n.compiler)
 	n.worker = worker.New(worker.DefaultConfig(), self, n.peer, evaluator)
 	n.master = master.New(master.DefaultConfig(), n.id, n.compiler)
 	n.stepWorker(worker.SiteChanged{Settings: registered.Settings})
@@ -137,12 +137,11 @@ func (n *node) die() {
 }
 
 // holds tells whether the cache has a file, by either of its keys.
-func (n *node) holds(key task.FileKey) bool {
-	if n.cached.Contains(key) {
-		return true
+func (n *node) cachedSize(key task.FileKey) (size task.Bytes, has bool) {
+	if size, has = n.cached.Size(key); has {
+		return size, true
 	}
-	content, known := n.digests[key]
-	return known && n.cached.Contains(content)
+	return n.cached.Size(n.digests[key])
 }
 
 // changed tells the worker of files that came or went, by all their keys.

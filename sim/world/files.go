@@ -17,6 +17,10 @@ func (n *node) holds(key task.FileKey) bool {
 	return held
 }
 
+func (n *node) cachedSize(key task.FileKey) (size task.Bytes, has bool) {
+	return task.MiB, n.holds(key)
+}
+
 // cached puts a file into the cache, under its name and its content.
 func (n *node) cached(name task.LFN, digest task.Digest) {
 	keys := []task.FileKey{task.KeyOf(name, task.Digest{}), task.KeyOf("", digest)}

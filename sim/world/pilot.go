@@ -121,7 +121,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		return nil
 	}
 	n.id = registered.Pilot
-	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler)
+	evaluator := matcher.NewEvaluator(self, n.cachedSize, w.compiler)
 	n.worker, n.master = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler)
 	n.office = office.New(n.peer, registered.Settings)
 	w.pilots, w.peers[n.peer] = append(w.pilots, n), n
