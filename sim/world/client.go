@@ -233,5 +233,5 @@ func (c *client) settle() {
 	if err != nil && !errors.Is(err, taskqueue.ErrConflict) { // which says that nothing ended badly
 		c.judge.Errorf("%s retries in vain: %v", c.name, err)
 	}
-	c.finish(c.flow, recoveryLimit)
+	c.endsWell(c.flow)
 }

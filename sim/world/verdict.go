@@ -67,13 +67,18 @@ func (s *storm) comesToRest(judge func()) {
 // awaitAll waits until all work has ended.
 func (s *storm) awaitAll() {
 	for _, flow := range s.flows {
-		s.runUntil(recoveryLimit, func() bool { return s.queue.workflow(flow).Over() })
-		s.retryQuarantined(flow)
-		s.finish(flow, recoveryLimit)
+		s.endsWell(flow)
 	}
 	for _, c := range s.clients {
 		c.settle()
 	}
+}
+
+// endsWell waits until a workflow is finished.
+func (s *storm) endsWell(flow task.WorkflowID) {
+	s.runUntil(recoveryLimit, func() bool { return s.queue.workflow(flow).Over() })
+	s.retryQuarantined(flow)
+	s.finish(flow, recoveryLimit)
 }
 
 // retryQuarantined retries tasks that have lost so many pilots that this looked like
