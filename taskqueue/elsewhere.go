@@ -35,7 +35,7 @@ func Inputs(t *Turn, tasks []*TaskState) (specs map[task.ID]*task.Task, files ma
 // failedAt lists the nodes, by name, at which attempts of a task's generation
 // have failed or were lost. A retry goes to others first.
 func (r *records) failedAt(s *TaskState) []string {
-	if s.Failures+s.PilotFaults+s.Losses == 0 {
+	if s.untroubled() {
 		return nil
 	}
 	attempts := r.attemptsOf(s.ID)
@@ -57,14 +57,19 @@ func (r *records) failedAt(s *TaskState) []string {
 	return nodes
 }
 
+// untroubled tells whether no attempt of a task's generation has failed or was lost.
+func (s *TaskState) untroubled() bool {
+	return s.Failures+s.PilotFaults+s.StorageFaults+s.Losses == 0
+}
+
 // blamesNode tells whether an attempt ended in a way that its node may have
-// caused.
+// caused. It may lack the mount or the rights for what storage did not give.
 func (a *Attempt) blamesNode() bool {
 	switch a.State {
 	case AttemptLost:
 		return true
 	case AttemptFailedState:
-		return a.Outcome.Failure != task.StorageFailed && a.Outcome.Failure != task.KilledByUser
+		return a.Outcome.Failure != task.KilledByUser
 	}
 	return false
 }
@@ -92,18 +97,78 @@ func (j *outcomes) oneNodesWord(s *TaskState) bool {
 	j.loadSites()
 	j.classes.load()
 	class, spec := j.classes.known.byID[s.Class], j.specs.held[s.ID]
-	for _, name := range j.siteNames {
+	e := elsewhere{records: j.records}
+	return slices.ContainsFunc(j.siteNames, func(name task.Site) bool {
 		site := j.sites.held[name]
-		if name != s.Site && (class == nil || !class.Allows(name)) || !j.live(site) ||
-			spec != nil && j.refuses(site, spec.Class()) {
-			continue
+		return (name == s.Site || class == nil || class.Allows(name)) && j.live(site) &&
+			(spec == nil || !j.refuses(site, spec.Class())) && e.another(site, nodes, spec)
+	})
+}
+
+// elsewhere tells which tasks that have failed at all nodes of a site are left to
+// another one for a while. It is of one turn.
+type elsewhere struct {
+	*records
+	pilots map[task.Site][]*PilotRecord
+}
+
+// crowd is how many pilots are more than one node has.
+const crowd = 1000
+
+// another tells whether a site has a pilot at a node that is none of those, and which
+// the task fits if its description is known.
+func (e *elsewhere) another(site *SiteRecord, nodes []string, spec *task.Task) bool {
+	if site.Pilots > crowd*len(nodes) {
+		return true // without reading them all
+	}
+	pilots, known := e.pilots[site.Name]
+	if !known {
+		if e.pilots == nil {
+			e.pilots = make(map[task.Site][]*PilotRecord)
 		}
-		for _, p := range j.alive(name) {
-			if !slices.Contains(nodes, p.Node()) && p.State == PilotAlive && p.Stopped == "" &&
-				(spec == nil || p.Resources.Fits(spec.Resources)) {
-				return true
-			}
+		pilots = e.alive(site.Name)
+		e.pilots[site.Name] = pilots
+	}
+	return slices.ContainsFunc(pilots, func(p *PilotRecord) bool {
+		return !slices.Contains(nodes, p.Node()) && p.State == PilotAlive && p.Stopped == "" &&
+			(spec == nil || p.Resources.Fits(spec.Resources))
+	})
+}
+
+// left names the live site that gets the next turn with a READY task because all nodes
+// of this site have failed it, and until when; "" if this site may have it.
+func (e *elsewhere) left(site *SiteRecord, s *TaskState, class *Eligibility) (task.Site, Instant) {
+	until := s.NotBefore.Add(e.config.HandOut.ElsewhereWait)
+	if s.untroubled() || until <= e.Clock || class == nil {
+		return "", 0
+	}
+	nodes := e.failedAt(s)
+	if len(nodes) == 0 {
+		return "", 0
+	}
+	e.specs.load(s.ID)
+	spec := e.specs.held[s.ID]
+	if e.another(site, nodes, spec) {
+		return "", 0
+	}
+	e.loadSites()
+	for _, name := range e.siteNames {
+		other := e.sites.held[name]
+		if other != site && class.Allows(name) && e.live(other) && !e.refuses(other, class.Work) && e.another(other, nodes, spec) {
+			return name, until
 		}
 	}
-	return false
+	return "", 0
+}
+
+// LeftUntil is when a site, where the queue matches, may have a READY task that is left
+// to another site because all nodes of this one have failed it; 0 if it is not.
+func LeftUntil(t *Turn, config *Config, site *SiteRecord, s *TaskState, class *Eligibility) (until Instant, err error) {
+	defer catch(&err)
+	if s.untroubled() {
+		return 0, nil
+	}
+	e := elsewhere{records: newRecords(t, config)}
+	_, until = e.left(site, s, class)
+	return until, nil
 }

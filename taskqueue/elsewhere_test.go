@@ -3,6 +3,7 @@ package taskqueue_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +36,8 @@ func (c *crew) avoids(id task.ID) []string {
 	return nil
 }
 
-// A hand-out names the nodes at which its task has failed, by their hosts and
-// each once; a storage element's fault is no node's.
+// A hand-out names the nodes at which its task has failed, by their hosts and each once.
+// A node that storage does not answer may be the only one.
 func TestAHandOutNamesNodesToAvoid(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")
@@ -49,12 +50,12 @@ func TestAHandOutNamesNodesToAvoid(t *testing.T) {
 	a.failAt(at[0], id, task.StorageFailed)
 	a.failAt(at[1], id, task.PayloadFailed)
 	a.failAt(at[2], id, task.PilotFailed)
-	if got := a.avoids(id); !slices.Equal(got, []string{"bad"}) {
-		t.Errorf("avoids %v, want bad", got)
+	if got := a.avoids(id); !slices.Equal(got, []string{"bad", "good"}) {
+		t.Errorf("avoids %v, want bad and good", got)
 	}
 	a.failAt(at[3], id, task.PayloadFailed)
-	if got := a.avoids(id); !slices.Equal(got, []string{"bad", "worse"}) {
-		t.Errorf("avoids %v, want bad and worse", got)
+	if got := a.avoids(id); !slices.Equal(got, []string{"bad", "good", "worse"}) {
+		t.Errorf("avoids %v, want bad, good and worse", got)
 	}
 }
 
@@ -133,5 +134,53 @@ func TestFaultsAreCountedApart(t *testing.T) {
 	a.failAt(a.members[0], id, task.PilotFailed)
 	if s := g.state(id); s.Failures != 0 || s.PilotFaults != 1 || s.StorageFaults != 15 {
 		t.Errorf("%d failures, %d faults of pilots, %d of storage; want 0, 1 and 15", s.Failures, s.PilotFaults, s.StorageFaults)
+	}
+}
+
+// A task that all nodes of a site have failed goes to another site first, if that has a
+// node for it: what one pilot's account cannot read, another's may. When nobody there has
+// taken it for long, the site has it again.
+func TestAnotherSiteGetsTheNextTurn(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind task.FailureKind
+	}{{"storage", task.StorageFailed}, {"pilot", task.PilotFailed}} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGrid(t)
+			a, b := g.addSite("A"), g.addSite("B")
+			a.host = "alone"
+			only := a.join("peerA", 2)
+			id := g.lone()
+			a.sync()
+			a.end(id, a.fail(a.start(id, only), c.kind))
+			a.sync()
+			b.join("peerB", 2)
+			behind := g.lone()
+			g.tick(3 * time.Second) // the backoff
+			a.sync()
+			if s := g.state(id); s.State == task.Leased {
+				t.Errorf("after a failure at its only node site A has the task again, before site B")
+			}
+			g.expect(task.Leased, behind) // what is behind it does not wait
+			g.view(func(turn *taskqueue.Turn) error {
+				e, err := g.rules.Explain(turn, id)
+				if err == nil && !strings.Contains(e.Sites[0].Why, "site B, as it has failed at all nodes here") {
+					t.Errorf("site A %s", e.Sites[0].Why)
+				}
+				return err
+			})
+			b.sync()
+			if s := g.state(id); s.State != task.Leased || s.Site != "B" {
+				t.Fatalf("the task is %s at %q, want LEASED at B", s.State, s.Site)
+			}
+			b.end(id, b.fail(b.start(id, b.members[0]), c.kind))
+			b.sync()
+			g.tick(time.Minute)
+			a.sync()
+			if s := g.state(id); s.State != task.Leased || s.Site != "A" {
+				t.Errorf("after a failure at both sites it is %s at %q, want LEASED at A", s.State, s.Site)
+			}
+			g.check()
+		})
 	}
 }

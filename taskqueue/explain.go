@@ -158,7 +158,9 @@ func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplana
 	default:
 		x.Eligible = true
 		x.Why = fmt.Sprintf("gets it with its next hand-out; %s ahead", task.Counted(e.Ahead, "task"))
-		if holder, left := why.leftTo(e, site); left > 0 {
+		if other, until := why.givenTo(e, site); other != "" {
+			x.Why = fmt.Sprintf("leaves it for at most %s to site %s, as it has failed at all nodes here", until.Sub(why.Clock).Round(time.Millisecond), other)
+		} else if holder, left := why.leftTo(e, site); left > 0 {
 			x.Why = fmt.Sprintf("leaves it for at most %s to site %s, which has most bytes of its inputs; %s ahead", left.Round(time.Millisecond), holder, task.Counted(e.Ahead, "task"))
 		}
 	}
@@ -195,6 +197,16 @@ func (why *explaining) mayBeLeft(e *Explanation, site *SiteRecord, wait time.Dur
 	choice, err := matcher.ParseSolver(site.Solver)
 	return err == nil && choice.Waits() && site.Capacity.FreeSlots > 0 &&
 		e.State.Missing == 0 && len(e.Task.Inputs) > 0 && why.Wall.Sub(e.State.Changed) < 2*wait
+}
+
+// givenTo names the site that gets the next turn with a READY task, and until when.
+func (why *explaining) givenTo(e *Explanation, site *SiteRecord) (task.Site, Instant) {
+	class, ok := why.classes.of(&e.Task)
+	if !ok {
+		return "", 0
+	}
+	places := elsewhere{records: why.records}
+	return places.left(site, &e.State, &class)
 }
 
 // leftTo names the site that a site with free slots leaves a READY task to for

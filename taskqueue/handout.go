@@ -68,6 +68,7 @@ type handing struct {
 	catalogue *catalogue
 	classes   *classes
 	leasing   *leasing
+	elsewhere elsewhere
 	site      *SiteRecord
 	pilot     task.PilotID // that gets it; "" is the site's master
 	lease     *Lease
@@ -332,11 +333,27 @@ func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*
 			quotas[offers[i].class.ID] = n
 		}
 	}
+	left := make(map[task.ID]ClassID) // tasks that another site gets first
 	free := func(s *TaskState) bool {
 		_, again := taken[s.ID]
-		return !again && !h.givenAway(site, s)
+		if again || h.givenAway(site, s) {
+			return false
+		}
+		other, _ := h.elsewhere.left(site, s, h.classes.known.byID[s.Class])
+		if other != "" {
+			left[s.ID] = s.Class
+		}
+		return other == ""
 	}
 	found := h.inOrder(quotas, by, limit, len(chosen), free)
+	if len(left) > 0 && len(found) < limit { // others come behind them
+		clear(left)
+		h.classByClass(quotas, by, free)
+		for _, class := range left {
+			quotas[class]++
+		}
+		found = h.classByClass(quotas, by, free)
+	}
 	found = found[:max(0, min(limit, len(found)))]
 	ids := make([]task.ID, len(found))
 	for i, s := range found {

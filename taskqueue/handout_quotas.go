@@ -48,24 +48,31 @@ func (h *handing) inOrder(quotas map[ClassID]int, by Instant, limit, chosen int,
 	if limit <= 0 {
 		return nil
 	}
-	add := func(states []TaskState) {
-		h.tasks.hold(states)
-		for k := range states {
-			if free(&states[k]) {
-				found = append(found, h.tasks.held[states[k].ID])
-			}
-		}
-	}
 	if len(quotas) > fewClasses {
 		states, complete, err := h.Tasks().ReadyOf(quotas, by, limit+chosen, 4*(limit+chosen)+1000)
 		check(err)
-		if add(states); len(found) >= limit || complete && len(states) < limit+chosen {
+		if found = h.free(states, free); len(found) >= limit || complete && len(states) < limit+chosen {
 			return found
 		}
-		found = nil
 	}
+	return h.classByClass(quotas, by, free)
+}
+
+// free holds states and returns those that are free.
+func (h *handing) free(states []TaskState, free func(*TaskState) bool) (found []*TaskState) {
+	h.tasks.hold(states)
+	for k := range states {
+		if free(&states[k]) {
+			found = append(found, h.tasks.held[states[k].ID])
+		}
+	}
+	return found
+}
+
+// classByClass returns the free ones of each class's first tasks, as many as its quota.
+func (h *handing) classByClass(quotas map[ClassID]int, by Instant, free func(*TaskState) bool) (found []*TaskState) {
 	for _, class := range slices.Sorted(maps.Keys(quotas)) {
-		add(read(h.Tasks().ReadyIn(class, by, quotas[class])))
+		found = append(found, h.free(read(h.Tasks().ReadyIn(class, by, quotas[class])), free)...)
 	}
 	slices.SortFunc(found, func(x, y *TaskState) int {
 		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Seq, y.Seq))

@@ -578,3 +578,29 @@ func TestQueueMatchesRetriesElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// Where the queue matches, a task that its site's only node has failed goes to another site
+// first, too.
+func TestQueueMatchesRetriesAtAnotherSite(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeIsolated))
+	d.addSite("B", inMode(taskqueue.ModeIsolated))
+	a := d.solo("A", "p1", 1)
+	id := d.lone()
+	d.maker.Changed(&d.effects)
+	if got := a.pull(); !slices.Equal(got, []task.ID{id}) {
+		t.Fatalf("the first pilot got %v", got)
+	}
+	b := d.solo("B", "p2", 1)
+	b.pull()
+	a.finish(id)
+	a.news.Outcomes[0].OK, a.news.Outcomes[0].Failure = false, task.StorageFailed
+	a.pull()
+	d.tick(5 * time.Second) // the backoff
+	if a.pull(); len(a.reply.Leases) > 0 {
+		t.Errorf("the site that failed it got %v again", a.reply.Leases)
+	}
+	if got := b.pull(); !slices.Equal(got, []task.ID{id}) {
+		t.Errorf("the other site got %v", got)
+	}
+}

@@ -76,7 +76,8 @@ func (q *queue) submission(s *Submission) *submission {
 
 func (q *queue) handing(site *SiteRecord, pilot task.PilotID) *handing {
 	return &handing{
-		records: q.records, life: &q.life, catalogue: &q.catalogue, classes: &q.classes, leasing: &q.leasing, site: site, pilot: pilot,
+		records: q.records, life: &q.life, catalogue: &q.catalogue, classes: &q.classes, leasing: &q.leasing,
+		elsewhere: elsewhere{records: q.records}, site: site, pilot: pilot,
 	}
 }
 

@@ -137,9 +137,16 @@ func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskStat
 		s := &states[i]
 		class := m.classes[s.Class]
 		may := s.State == task.Ready && class != nil && class.Allows(r.record.Name)
+		var from taskqueue.Instant
+		if may {
+			var err error
+			if from, err = m.from(t, r, s, class); err != nil {
+				return err
+			}
+		}
 		switch {
-		case may && m.from(r, s, class) > t.Clock:
-			r.again[s.ID] = m.from(r, s, class)
+		case may && from > t.Clock:
+			r.again[s.ID] = from
 		case may && r.pool.Len() >= 2*m.config.Match.Window && !r.pool.Has(s.ID):
 			r.cut = true
 		case may:
@@ -152,13 +159,18 @@ func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskStat
 }
 
 // from is when a site may have a task: after its backoff, and later when
-// another live site has most of its input, or could keep what it makes.
-func (m *Matchmaker) from(r *site, s *taskqueue.TaskState, class *taskqueue.Eligibility) taskqueue.Instant {
+// another live site has most of its input, or could keep what it makes, or has a
+// node while all of this one have failed it.
+func (m *Matchmaker) from(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, class *taskqueue.Eligibility) (taskqueue.Instant, error) {
+	until, err := taskqueue.LeftUntil(t, m.config, &r.record, s, class)
+	if err != nil {
+		return 0, fmt.Errorf("look for another site for %s: %w", s.ID, err)
+	}
 	if class.Prefer != "" && class.Prefer != r.record.Name && slices.Contains(m.live, class.Prefer) ||
 		class.Final && r.record.SE == "" && slices.ContainsFunc(m.storing, class.Allows) {
-		return s.NotBefore.Add(m.config.HandOut.ShareWait)
+		until = max(until, s.NotBefore.Add(m.config.HandOut.ShareWait))
 	}
-	return s.NotBefore
+	return max(until, s.NotBefore), nil
 }
 
 // avoid lists the nodes of a site, where the queue matches, that are not to get
