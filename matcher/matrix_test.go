@@ -47,7 +47,6 @@ type twinForesight struct{ *denseSite }
 func (f twinForesight) Now() time.Time                { return time.Time{} }
 func (f twinForesight) Waited(uint64) bool            { return false }
 func (f twinForesight) Expected(uint64) time.Duration { return twinRun }
-func (f twinForesight) Longest(uint64) time.Duration  { return twinRun }
 func (f twinForesight) Occupancy(id task.PilotID) (Occupancy, bool) {
 	return Occupancy{Slots: twinSlots, Running: slices.Clone(f.running[id])}, true
 }

@@ -16,8 +16,7 @@ type Foresight interface {
 	// Waited tells whether a task has been ready for so long that slots are
 	// kept for it.
 	Waited(no uint64) bool
-	// Longest is how long a task may run, and Expected how long it is expected to.
-	Longest(no uint64) time.Duration
+	// Expected is how long a task is expected to run.
 	Expected(no uint64) time.Duration
 	// Occupancy is what holds the slots of a pilot; false while it takes no work.
 	Occupancy(task.PilotID) (Occupancy, bool)
@@ -34,8 +33,8 @@ type Occupancy struct {
 
 // Occupant holds a slot of a pilot.
 type Occupant struct {
-	Need          task.Resources
-	Left, Longest time.Duration // that it is expected to run on, and may
+	Need task.Resources
+	Left time.Duration // that it is expected to run on
 }
 
 // opening is how a task finds room at a pilot.
@@ -49,7 +48,7 @@ type opening struct {
 
 // opening looks for room for a task of a need; false if there never is.
 func (o *Occupancy) opening(need task.Resources) (found opening, ok bool) {
-	slices.SortStableFunc(o.Running, func(a, b Occupant) int { return cmp.Compare(a.Longest, b.Longest) })
+	slices.SortStableFunc(o.Running, func(a, b Occupant) int { return cmp.Compare(a.Left, b.Left) })
 	room := Places{Free: o.Total, FreeSlots: o.Slots - len(o.Running)}
 	for _, r := range o.Running {
 		room.Free = room.Free.Sub(r.Need)
@@ -66,7 +65,7 @@ func (o *Occupancy) opening(need task.Resources) (found opening, ok bool) {
 		}
 		next := o.Running[found.ends]
 		room.Free, room.FreeSlots = room.Free.Add(next.Need), room.FreeSlots+1
-		found.after = max(found.after, next.Longest)
+		found.after = max(found.after, next.Left)
 		found.ends++
 	}
 	room.take(need, false)
@@ -178,7 +177,7 @@ func (m *Matrix) opening(row *pilotRow, c *cell) (found opening, ok bool) {
 	if found, ok = load.opening(c.block.need); !ok {
 		return found, false
 	}
-	return found, load.Lifetime <= 0 || found.after+m.foresight.Longest(c.No) <= load.Lifetime
+	return found, load.Lifetime <= 0 || found.after+m.foresight.Expected(c.No) <= load.Lifetime
 }
 
 // waited lists ready tasks, in order, that have waited and have no slots kept for
@@ -284,7 +283,7 @@ func (b *bidder) spares(c *cell, prefill bool) bool {
 }
 
 // before tells whether a task ends before what slots are kept for can begin.
-func (r *reservation) before(c *cell) bool { return r.gap > 0 && r.foresight.Longest(c.No) <= r.gap }
+func (r *reservation) before(c *cell) bool { return r.gap > 0 && r.foresight.Expected(c.No) <= r.gap }
 
 // take notes that the bidder has been given a task.
 func (b *bidder) take(c *cell, prefill bool) {

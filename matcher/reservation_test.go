@@ -56,7 +56,6 @@ func newShop(solver Solver, cores ...int) *shop {
 func (s *shop) Now() time.Time                   { return s.now }
 func (s *shop) Waited(no uint64) bool            { return s.now.Sub(s.tasks[no].since) >= s.wait }
 func (s *shop) Expected(no uint64) time.Duration { return s.tasks[no].expected }
-func (s *shop) Longest(no uint64) time.Duration  { return s.tasks[no].expected }
 
 func (s *shop) Occupancy(id task.PilotID) (o Occupancy, ok bool) {
 	for _, p := range s.pilots {
@@ -64,7 +63,7 @@ func (s *shop) Occupancy(id task.PilotID) (o Occupancy, ok bool) {
 			o = Occupancy{Total: p.total, Slots: p.slots, Lifetime: p.lifetime}
 			for _, no := range p.running {
 				t := s.tasks[no]
-				o.Running = append(o.Running, Occupant{Need: t.need, Longest: max(0, t.expected-s.now.Sub(p.started[no]))})
+				o.Running = append(o.Running, Occupant{t.need, max(0, t.expected-s.now.Sub(p.started[no]))})
 			}
 			return o, true
 		}

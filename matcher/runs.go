@@ -71,22 +71,22 @@ func (r *Runs) makeRoom() {
 	delete(r.byClass, oldest)
 }
 
-// Longest is how long a task may run: as the longest of its class lately, and never
-// beyond its walltime. What must not be late goes by it.
-func (r *Runs) Longest(t *task.Task) time.Duration {
-	longest := UnknownRun
+// Expected is how long a task is expected to run, with caution: as the longest of its
+// class lately, and never beyond its walltime.
+func (r *Runs) Expected(t *task.Task) time.Duration {
+	expected := UnknownRun
 	if lately := r.of(t); lately != nil {
-		longest = slices.Max(lately)
+		expected = slices.Max(lately)
 	}
 	if t.Walltime > 0 {
-		longest = min(longest, t.Walltime)
+		expected = min(expected, t.Walltime)
 	}
-	return longest
+	return expected
 }
 
-// Left is how much longer a task is expected to run that has run for so long: the mean
-// of those of its class lately that took longer. What takes longer than all of them is
-// expected to take as much longer again: who knows, but the longer the worse.
+// Left is how much longer a task runs in the mean that has run for so long: as those of
+// its class lately that took longer. What takes longer than all of them is expected to
+// take as much longer again: who knows, but the longer the worse.
 func (r *Runs) Left(t *task.Task, ran time.Duration) time.Duration {
 	var sum time.Duration
 	longer := 0
@@ -97,7 +97,7 @@ func (r *Runs) Left(t *task.Task, ran time.Duration) time.Duration {
 		}
 	}
 	if longer == 0 {
-		return (r.Longest(t) - ran).Abs()
+		return (r.Expected(t) - ran).Abs()
 	}
 	return sum / time.Duration(longer)
 }

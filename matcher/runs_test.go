@@ -12,13 +12,13 @@ func TestRuns(t *testing.T) {
 	one := &task.Task{}
 	limited := &task.Task{Walltime: 9 * s}
 	var runs Runs
-	expect := func(of *task.Task, ran, left, longest time.Duration) {
+	expect := func(of *task.Task, ran, left, expected time.Duration) {
 		t.Helper()
 		if got := runs.Left(of, ran); got != left {
 			t.Errorf("after %s %s are left, want %s", ran, got, left)
 		}
-		if got := runs.Longest(of); got != longest {
-			t.Errorf("%s at the longest, want %s", got, longest)
+		if got := runs.Expected(of); got != expected {
+			t.Errorf("%s are expected, want %s", got, expected)
 		}
 	}
 	for range runsKnown - 1 {

@@ -34,15 +34,21 @@ func (o outlook) Waited(no uint64) bool {
 	return h != nil && !h.readySince.IsZero() && (o.at.own.on || o.at.now.Sub(h.readySince) >= o.at.config.Placing.ReserveAfter)
 }
 
-// Longest satisfies matcher.Foresight.
-func (o outlook) Longest(no uint64) time.Duration { return o.placing.longest(o.list.owner[no]) }
-
 // Expected satisfies matcher.Foresight.
-func (o outlook) Expected(no uint64) time.Duration { return o.placing.left(o.list.owner[no], 0) }
+func (o outlook) Expected(no uint64) time.Duration { return o.placing.expected(o.list.owner[no]) }
 
 // Occupancy satisfies matcher.Foresight. What a plan has reserved runs what its plan
 // says.
 func (o outlook) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
+	return o.occupancy(id, o.placing.leftOf, o.placing.expected)
+}
+
+// likely is the same by the mean of what ran lately.
+func (o outlook) likely(id task.PilotID) (matcher.Occupancy, bool) {
+	return o.occupancy(id, o.placing.likelyLeft, func(h *held) time.Duration { return o.placing.likely(h, 0) })
+}
+
+func (o outlook) occupancy(id task.PilotID, left func(*step, *placement) time.Duration, run func(*held) time.Duration) (found matcher.Occupancy, ok bool) {
 	w := o.roster.members[id]
 	if w == nil || !w.described || o.roster.health(w) != health.Fit || w.draining || o.replicas.reserved[id] {
 		return found, false
@@ -53,38 +59,44 @@ func (o outlook) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
 	}
 	for _, j := range w.inOrder() {
 		if j.holding {
-			found.Running = append(found.Running, o.placing.occupant(o.at, j))
+			found.Running = append(found.Running, matcher.Occupant{Need: j.need, Left: left(o.at, j)})
 		}
 	}
 	for _, j := range w.waiting {
-		found.Given = append(found.Given, o.placing.left(j.held, 0))
+		found.Given = append(found.Given, run(j.held))
 	}
 	return found, true
 }
 
-// longest is how long a task may run.
-func (placing *placing) longest(h *held) time.Duration {
+// expected is how long a task is expected to run.
+func (placing *placing) expected(h *held) time.Duration {
 	if h == nil {
 		return matcher.UnknownRun
 	}
-	return placing.durations.Longest(&h.Task)
+	return placing.durations.Expected(&h.Task)
 }
 
-// left is how much longer a task is expected to run that has run for so long.
-func (placing *placing) left(h *held, ran time.Duration) time.Duration {
+// leftOf is how much longer a placement is expected to hold its slot. A task that
+// takes longer is expected to take as much longer again: who knows, but the longer
+// the worse.
+func (placing *placing) leftOf(at *step, j *placement) time.Duration {
+	left := j.remaining(placing.expected(j.held), at.now)
+	return max(left, -left)
+}
+
+// likely is how much longer a task runs in the mean that has run for so long.
+func (placing *placing) likely(h *held, ran time.Duration) time.Duration {
 	if h == nil {
 		return (matcher.UnknownRun - ran).Abs()
 	}
 	return placing.durations.Left(&h.Task, ran)
 }
 
-// occupant is a placement as what holds its slot.
-func (placing *placing) occupant(at *step, j *placement) matcher.Occupant {
-	longest, ran := placing.longest(j.held), time.Duration(0)
-	if j.phase != assigned {
-		ran = at.now.Sub(j.began)
+func (placing *placing) likelyLeft(at *step, j *placement) time.Duration {
+	if j.phase == assigned {
+		return placing.likely(j.held, 0)
 	}
-	return matcher.Occupant{Need: j.need, Left: placing.left(j.held, ran), Longest: (longest - ran).Abs()}
+	return placing.likely(j.held, at.now.Sub(j.began))
 }
 
 // localityWait is for how long tasks are left to pilots where they start sooner.

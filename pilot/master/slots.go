@@ -183,7 +183,8 @@ func (site *site) refreshPlaces(at *step, w *member) {
 	if !site.roster.takesNone(w) {
 		places.Free = w.total.resources.Sub(w.used.resources)
 		places.FreeSlots = w.freeSlots()
-		if places.Prefill = site.placing.prefillOf(at, w); places.Prefill > 0 {
+		places.Prefill = max(0, site.placing.prefillOf(at, w)-site.placing.publishing(at, &site.handout, w))
+		if places.Prefill > 0 {
 			places.Ending = w.ending()
 			places.Next = site.placing.successors(at, &site.handout, w)
 		}
@@ -345,7 +346,7 @@ func (site *site) givenEarly(at *step) (all []givenEarly, retracting int) {
 	for _, w := range site.roster.members {
 		load, known := matcher.Occupancy{}, false
 		if len(w.waiting) > 0 && most > 0 {
-			load, known = look.Occupancy(w.id)
+			load, known = look.likely(w.id)
 		}
 		for _, j := range w.placements {
 			switch {

@@ -118,3 +118,18 @@ func (site *site) inputsMade(at *step, j *placement) {
 	j.member.promote()
 	site.refreshPlaces(at, j.member)
 }
+
+// publishing is how many payloads of a member have ended of which a reader is ready as soon
+// as the outcome has come: for each a place among what is given early is kept until then,
+// as another task would have it by a moment, and the reader's input be staged in elsewhere.
+func (placing *placing) publishing(at *step, hand *handout, w *member) (n int) {
+	if placing.localityWait(at) == 0 {
+		return 0
+	}
+	for _, j := range w.placements {
+		if j.phase == over && placing.successorOf(at, hand, j) != nil {
+			n++
+		}
+	}
+	return n
+}

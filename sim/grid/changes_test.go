@@ -51,6 +51,7 @@ func changes(r *grid.Result) (pauses []time.Duration) {
 // A file of 100 MB takes a second from a peer. It is fetched while the slot still works,
 // and near the end a task that was given early is not taken to an idle slot
 // for which it would have to be fetched anew, if its own is free as soon.
+// A reader goes to the pilot that has its file.
 func TestInputsAreFetchedBeforeTheSlotIsFree(t *testing.T) {
 	for seed := range uint64(3) {
 		card := func(_ int, n *grid.Node) { n.Bandwidth = 100e6 }
@@ -59,6 +60,9 @@ func TestInputsAreFetchedBeforeTheSlotIsFree(t *testing.T) {
 		r := run(t, grid.Config{Workload: split(seed, 240, 2), Sites: []grid.Site{pilots(60, card), second}, Seed: 1, KeepBars: true})
 		if pauses := changes(r); pauses[len(pauses)*99/100] > 200*time.Millisecond {
 			t.Errorf("seed %d: %d changes, p99 %s, the longest %s", seed, len(pauses), pauses[len(pauses)*99/100], pauses[len(pauses)-1])
+		}
+		if r.LocalHitRatio() < 0.93 {
+			t.Errorf("seed %d: %.3f of the reads were local", seed, r.LocalHitRatio())
 		}
 	}
 }
