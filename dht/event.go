@@ -157,9 +157,10 @@ type Forget struct{ Peer task.PeerID }
 type Claim struct {
 	Expected task.Term // the mastership held for dead
 	Resigned bool
-	// Resignation is the old master's signature that it resigned.
-	Resignation []byte
-	Ballot      uint64 // provisional ballot already in use, 0 if none
+	// Resignation is the old master's signature that it resigned, and Signature the
+	// queue's that it had granted the term; edges add this.
+	Resignation, Signature []byte
+	Ballot                 uint64 // provisional ballot already in use, 0 if none
 }
 
 // Deliver hands a broadcast to the user.

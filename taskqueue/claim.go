@@ -17,9 +17,10 @@ const maxJump = 1 << 40
 // known to be gone, or has not been heard for ClaimSilence, or for BrokenSilence
 // after its connection broke. The site's open leases come with the grant. Who
 // holds the office already is granted it again, without a new term unless the site
-// has gone on to a provisional one, which that has to outrank. A claimant that knows
-// a later term than the queue shows that the queue was put back to a backup:
+// has gone on to a provisional one, which that has to outrank. A claimant that shows
+// the queue's own signature of a later term shows that the queue was put back to a backup:
 // nobody whom the queue knows is in office by that term, and the new one comes after it.
+// Without the signature a later term takes no office from a master that is heard.
 //
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
@@ -90,7 +91,11 @@ func (m *office) claimant(site *SiteRecord, id task.PilotID) *PilotRecord {
 // judge tells why a claim is granted, or else why it is refused; neither to a
 // claimant that is in office.
 func (m *office) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string) {
-	wentBack := site.Term.Less(c.Expected)
+	later := site.Term.Less(c.Expected)
+	wentBack := later && c.Signed
+	if later && c.Expected.Epoch-site.Term.Epoch > maxJump {
+		end(refused("term %s is far beyond any that the queue can have granted", c.Expected))
+	}
 	if !wentBack && site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
 		if c.Ballot == 0 {
 			return "", ""
@@ -102,21 +107,18 @@ func (m *office) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (groun
 		return "", fmt.Sprintf("pilot %s has said goodbye", claimant.ID)
 	}
 	if wentBack {
-		if c.Expected.Epoch-site.Term.Epoch > maxJump {
-			end(refused("term %s is far beyond any that the queue can have granted", c.Expected))
-		}
 		return fmt.Sprintf("the queue was put back to a backup from before term %s", c.Expected), ""
 	}
 	if site.Master == "" {
 		return "nobody was master", ""
 	}
 	m.pilots.load(site.Master)
-	if c.Expected != site.Term {
+	if c.Expected != site.Term && !later {
 		return "", fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected)
 	}
 	silence := m.Clock.Sub(site.LastSync)
 	switch master := m.pilots.held[site.Master]; {
-	case site.Resigned || c.Resigned:
+	case site.Resigned || c.Resigned && !later:
 		return fmt.Sprintf("master %s resigned", site.Master), ""
 	case master == nil || !master.State.present():
 		return fmt.Sprintf("master %s was gone", site.Master), ""

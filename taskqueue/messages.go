@@ -75,6 +75,7 @@ type Claim struct {
 	Site     task.Site
 	Pilot    task.PilotID
 	Expected task.Term // the mastership that the claimant holds for dead
+	Signed   bool      // the queue's own signature of that was shown
 	Resigned bool      // the old master resigned in favour of the claimant
 	Ballot   uint64    // provisional ballot under which it already acts
 	// BrokenOff is when the connection ended by which the master of the term

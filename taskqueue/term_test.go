@@ -441,6 +441,26 @@ func TestOnlyTheLastPilotEmptiesItsSite(t *testing.T) {
 	}
 }
 
+// A later term that the queue has not signed takes no office from a master that is
+// heard; once it is silent, whoever claims knows enough.
+func TestALaterTermThatIsNotSigned(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	two := a.join("peer2", 1)
+	a.sync()
+	for _, made := range []task.Term{{Epoch: a.term.Epoch + 1, Peer: "peer2"}, {Epoch: a.term.Epoch, Ballot: 1, Peer: "peer1"}, {Epoch: a.term.Epoch, Peer: "peer2"}} {
+		if r := a.tryClaim(two.id, made, true); r.Granted || r.Term != a.term {
+			t.Errorf("term %s takes the office of %s: %+v", made, a.term, r)
+		}
+	}
+	g.clock = g.clock.Add(4 * time.Second)
+	known := task.Term{Epoch: a.term.Epoch + 1, Peer: "peer2"}
+	if r := a.tryClaim(two.id, known, false); !r.Granted || !known.Less(r.Term) {
+		t.Errorf("nobody hears the master: %+v", r)
+	}
+}
+
 // What pilots know and the queue does not, it gave out before it was put back to a
 // backup: it numbers terms and leases beyond that, within reason.
 func TestNumbersGoOnBeyondWhatPilotsKnow(t *testing.T) {
@@ -449,7 +469,7 @@ func TestNumbersGoOnBeyondWhatPilotsKnow(t *testing.T) {
 	one := a.join("peer1", 1)
 	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
 	known := task.Term{Epoch: 7, Peer: "peer9"}
-	r := a.tryClaim(one.id, known, false)
+	r := a.claim(taskqueue.Claim{Pilot: one.id, Expected: known, Signed: true})
 	if !r.Granted || !known.Less(r.Term) || r.Term.Peer != "peer1" {
 		t.Fatalf("the master in office knows term %s: %+v", known, r)
 	}

@@ -150,6 +150,7 @@ func (n *Node) send(a dht.Send) {
 func (n *Node) claim(a dht.Claim) {
 	ctx, cancel := context.WithTimeout(n.life.ctx, claimTime)
 	defer cancel()
+	a.Signature = n.grants.of(a.Expected.Epoch).Signature
 	answer := n.hooks.Claim(ctx, a)
 	if answer.Reached {
 		n.grants.learn(answer.Term, answer.Signature)

@@ -158,7 +158,8 @@ type grpcQueue struct {
 // Claim satisfies Queue.
 func (q *grpcQueue) Claim(ctx context.Context, claim dht.Claim) (ClaimReply, error) {
 	reply, err := q.client.ClaimMastership(ctx, &pb.ClaimMastershipRequest{
-		Site: string(q.site), Expected: taskpb.Term(claim.Expected), Resigned: claim.Resigned, Resignation: claim.Resignation, Ballot: claim.Ballot,
+		Site: string(q.site), Expected: taskpb.Term(claim.Expected), Resigned: claim.Resigned, Resignation: claim.Resignation,
+		ExpectedSignature: claim.Signature, Ballot: claim.Ballot,
 	})
 	if err != nil {
 		return ClaimReply{}, fmt.Errorf("claim the mastership: %w", err)

@@ -243,7 +243,7 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 	q.calls++
 	var result taskqueue.ClaimResult
 	err := q.Update(func(t *taskqueue.Turn) (err error) {
-		result, err = q.Matching.Claim(t, taskqueue.Claim{Site: n.site.name, Pilot: n.id, Expected: c.Expected, Resigned: c.Resigned, Ballot: c.Ballot})
+		result, err = q.Matching.Claim(t, taskqueue.Claim{Site: n.site.name, Pilot: n.id, Expected: c.Expected, Signed: true, Resigned: c.Resigned, Ballot: c.Ballot})
 		return err
 	})
 	if err != nil {

@@ -67,6 +67,12 @@ func (f *facts) open(sealed *pb.OutcomeSeal, site task.Site) (identity.Member, [
 	return member, seal.Digests, err
 }
 
+// granted tells whether the queue itself has signed the term that a claimant expects in
+// office: perhaps one that it forgot when it was put back to a backup.
+func (f *facts) granted(c caller, in *pb.ClaimMastershipRequest) bool {
+	return f.verifier.VerifyTerm(c.site, taskpb.FromTerm(in.GetExpected()), in.GetExpectedSignature()) == nil
+}
+
 // resigned tells whether the master of a term has signed that it gives it up.
 func (f *facts) resigned(c caller, in *pb.ClaimMastershipRequest) bool {
 	if !in.GetResigned() {

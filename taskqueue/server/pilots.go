@@ -84,7 +84,8 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMastershipRequest) (*pb.ClaimMastershipResponse, error) {
 	c := callerOf(ctx)
 	result, err := h.server.masters.claim(ctx, taskqueue.Claim{
-		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Resigned: h.server.facts.resigned(c, in), Ballot: in.GetBallot(),
+		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Signed: h.server.facts.granted(c, in),
+		Resigned: h.server.facts.resigned(c, in), Ballot: in.GetBallot(),
 	})
 	if err != nil {
 		return nil, err

@@ -127,6 +127,12 @@ func TestARoguePilot(t *testing.T) {
 			t.Fatalf("a living master's office was given away by a resignation %s", what)
 		}
 	}
+	// A later term, or another one of the same epoch, that the queue has not signed is no backup's.
+	for _, made := range []task.Term{{Epoch: term.Epoch + 1, Peer: worker.key.Peer()}, {Epoch: term.Epoch, Ballot: 3, Peer: term.Peer}, {Epoch: term.Epoch, Peer: "z" + term.Peer}} {
+		if reply := claim(taskpb.Term(made), worker.key.SignResignation("siteA", made)); reply.GetGranted() {
+			t.Fatalf("a living master's office was given away by the invention of term %s: %s", made, reply.GetWhy())
+		}
+	}
 	_, err := worker.ClaimMastership(q.ctx, &pb.ClaimMastershipRequest{Site: "siteA", Expected: &pb.Term{Epoch: math.MaxUint64, Peer: string(worker.key.Peer())}})
 	wantRefusal(t, err, codes.PermissionDenied, "REFUSED")
 
@@ -171,7 +177,7 @@ func TestARoguePilot(t *testing.T) {
 	if synced, err := worker.Sync(q.ctx, told); err != nil || len(synced.GetAcks()) != 1 || synced.GetAcks()[0].GetVerdict() != pb.AckVerdict_ACK_VERDICT_ACCEPTED {
 		t.Errorf("honest pilots go on: %v, %v", synced, err)
 	}
-	if _, metrics := q.get("/metrics"); !strings.Contains(metrics, `pilotage_refused_total{reason="RESIGNATION_NOT_SIGNED",site="siteA"} 4`) {
+	if _, metrics := q.get("/metrics"); !strings.Contains(metrics, `pilotage_refused_total{reason="RESIGNATION_NOT_SIGNED",site="siteA"} 6`) {
 		t.Error("forged resignations are not counted")
 	}
 }

@@ -673,9 +673,11 @@ type ClaimMastershipRequest struct {
 	Resigned bool                   `protobuf:"varint,3,opt,name=resigned,proto3" json:"resigned,omitempty"`
 	Ballot   uint64                 `protobuf:"varint,4,opt,name=ballot,proto3" json:"ballot,omitempty"`
 	// Of a master that resigned: its signature of the expected term.
-	Resignation   []byte `protobuf:"bytes,5,opt,name=resignation,proto3" json:"resignation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resignation []byte `protobuf:"bytes,5,opt,name=resignation,proto3" json:"resignation,omitempty"`
+	// The queue's own signature of the expected term, as it was granted.
+	ExpectedSignature []byte `protobuf:"bytes,6,opt,name=expected_signature,json=expectedSignature,proto3" json:"expected_signature,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ClaimMastershipRequest) Reset() {
@@ -739,6 +741,13 @@ func (x *ClaimMastershipRequest) GetBallot() uint64 {
 func (x *ClaimMastershipRequest) GetResignation() []byte {
 	if x != nil {
 		return x.Resignation
+	}
+	return nil
+}
+
+func (x *ClaimMastershipRequest) GetExpectedSignature() []byte {
+	if x != nil {
+		return x.ExpectedSignature
 	}
 	return nil
 }
@@ -3856,13 +3865,14 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12-\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x17.pilotage.v1.LeasedTaskR\x05tasks\x12'\n" +
-	"\x05files\x18\x04 \x03(\v2\x11.pilotage.v1.FileR\x05files\"\xb1\x01\n" +
+	"\x05files\x18\x04 \x03(\v2\x11.pilotage.v1.FileR\x05files\"\xe0\x01\n" +
 	"\x16ClaimMastershipRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12-\n" +
 	"\bexpected\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\bexpected\x12\x1a\n" +
 	"\bresigned\x18\x03 \x01(\bR\bresigned\x12\x16\n" +
 	"\x06ballot\x18\x04 \x01(\x04R\x06ballot\x12 \n" +
-	"\vresignation\x18\x05 \x01(\fR\vresignation\"\x82\x03\n" +
+	"\vresignation\x18\x05 \x01(\fR\vresignation\x12-\n" +
+	"\x12expected_signature\x18\x06 \x01(\fR\x11expectedSignature\"\x82\x03\n" +
 	"\x17ClaimMastershipResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12,\n" +
