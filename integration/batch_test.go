@@ -24,6 +24,7 @@ func TestPilotOnABatchNode(t *testing.T) {
 	t.Run("Slurm's variables", func(t *testing.T) { slurmVariables(g.in(t)) })
 	t.Run("the batch script", func(t *testing.T) { batchScript(g.in(t)) })
 	t.Run("port range", func(t *testing.T) { portRange(g.in(t)) })
+	t.Run("without namespaces", func(t *testing.T) { withoutNamespaces(g.in(t)) })
 	t.Run("without a sandbox", func(t *testing.T) { withoutSandbox(g.in(t)) })
 	t.Run("what ran on the node", func(t *testing.T) { recordsOfTheNode(g.in(t)) })
 	t.Run("the wrong access", func(t *testing.T) { wrongAccess(g.in(t)) })
@@ -284,6 +285,22 @@ func freePorts(t *testing.T, n int) int {
 }
 
 // withoutSandbox: pilot list says where nothing confines payloads.
+// withoutNamespaces checks a pilot on a node that lets nobody make namespaces: payloads
+// are confined by what there is, and the pilot says what would bring more.
+func withoutNamespaces(g *grid) {
+	forbid := `echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all --securebits=+noroot "$@"`
+	command := exec.Command("/bin/sh", append([]string{"-c", forbid, "sh", binary}, g.check("siteA", "--payload-user", "root")...)...)
+	command.SysProcAttr = inNamespace(0)
+	said, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		g.t.Fatalf("cannot make a namespace: %v; %s", err, namespaceHint)
+	}
+	if err != nil {
+		g.t.Errorf("%v: %s", err, said)
+	}
+	wantText(g.t, "pilot --check", string(said), "LANDLOCK", "no namespaces", "operation not permitted: the pilot runs in a container that forbids them: allow unshare")
+}
+
 func withoutSandbox(g *grid) {
 	g.openWay()
 	p := g.addPilot("siteB", "--sandbox", "off")

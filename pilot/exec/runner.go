@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -183,7 +184,7 @@ func (r *Runner) build() error {
 
 // Walls tells what confines payloads, and why nothing more does.
 func (r *Runner) Walls() task.Walls {
-	walls := task.Walls{Confinement: r.level, Note: r.because}
+	walls := task.Walls{Confinement: r.level, Note: strings.ReplaceAll(r.because, "\n", "; ")}
 	add := func(up bool, names ...string) {
 		if up {
 			walls.Up = append(walls.Up, names...)

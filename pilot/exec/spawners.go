@@ -142,7 +142,7 @@ func (s *spawners) start(container string) (*spawnerLink, error) {
 	}
 	waitForExit(launcher)
 	_, _ = unix.Wait4(launcher, nil, 0, nil)
-	if err := errors.Join(failures...); err != nil {
+	if err := cmp.Or(failures...); err != nil { // what follows the first is its consequence
 		link.kill()
 		return nil, fmt.Errorf("start a spawner: %w", err)
 	}
