@@ -42,6 +42,25 @@ func (a *attempt) diskExcess(nameless task.Bytes) string {
 		used, of, limit, a.runner.cfg.Watch.Excess, a.spec.Task.Resources.Disk)
 }
 
+// leastFree is from how little free space on a payload's failure may be the disk's.
+const leastFree = task.MiB
+
+// foundDiskFull tells whether a payload that has ended had no space left on the disk,
+// although it has not used what it asked for.
+func (a *attempt) foundDiskFull() bool {
+	free, err := a.runner.free(a.folder)
+	return err == nil && free < leastFree && a.diskExcess(0) == ""
+}
+
+// freeSpace is that of a folder's file system, for others than root.
+func freeSpace(folder string) (task.Bytes, error) {
+	var status unix.Statfs_t
+	if err := unix.Statfs(folder, &status); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", folder, err)
+	}
+	return task.Bytes(int64(status.Bavail) * status.Bsize), nil
+}
+
 // logged is what the payload's stdout and stderr take on the disk.
 func (a *attempt) logged() (sum task.Bytes) {
 	for _, s := range a.streams {

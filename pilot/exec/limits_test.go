@@ -43,6 +43,23 @@ func TestMemoryIsSummedOverDescendants(t *testing.T) {
 	}
 }
 
+// A payload that finds the disk full, which somebody else has filled, has not failed.
+func TestAFullDiskIsThePilotsFault(t *testing.T) {
+	s := newStand(t, byLandlock)
+	for _, c := range []struct {
+		script string
+		free   task.Bytes
+		want   task.FailureKind
+	}{{"exit 9", 100 * task.KiB, task.PilotFailed}, {"exit 9", 100 * task.MiB, task.PayloadFailed}, {"head -c 3000000 /dev/zero > big; exit 9", 0, task.PayloadFailed}} {
+		s.free = func(string) (task.Bytes, error) { return c.free, nil }
+		spec := s.shell(c.script)
+		spec.Task.Resources.Disk = 2 * task.MiB
+		if result := s.run(spec); result.Failure != c.want {
+			t.Errorf("%s with %s free: %s, %s; want %s", c.script, c.free, result.Failure, result.Reason, c.want)
+		}
+	}
+}
+
 func TestDisk(t *testing.T) {
 	s := newStand(t, byLandlock)
 	input := s.cached("input", string(make([]byte, 4<<20)), 0o444)

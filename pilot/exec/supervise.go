@@ -72,7 +72,11 @@ func (a *attempt) execute(result *Result, started func(at time.Time, process int
 		result.fail(task.PayloadFailed, fmt.Sprintf("memory exceeded %s, which is %g x the request of %s: ended by the kernel",
 			a.memoryLimit(), a.runner.cfg.Watch.Excess, a.spec.Task.Resources.Memory))
 	} else if reason := exitReason(result); reason != "" {
-		result.fail(task.PayloadFailed, reason)
+		kind := task.PayloadFailed
+		if a.foundDiskFull() {
+			kind, reason = task.PilotFailed, reason+"; the disk of the node is full, and not by this task"
+		}
+		result.fail(kind, reason)
 	}
 	result.Stdout, result.Stderr = stdout.finish(), stderr.finish()
 	a.keepLogs()
