@@ -284,7 +284,6 @@ func freePorts(t *testing.T, n int) int {
 	return 0
 }
 
-// withoutSandbox: pilot list says where nothing confines payloads.
 // withoutNamespaces checks a pilot on a node that lets nobody make namespaces: payloads
 // are confined by what there is, and the pilot says what would bring more.
 func withoutNamespaces(g *grid) {
@@ -301,6 +300,7 @@ func withoutNamespaces(g *grid) {
 	wantText(g.t, "pilot --check", string(said), "LANDLOCK", "no namespaces", "operation not permitted: the pilot runs in a container that forbids them: allow unshare")
 }
 
+// withoutSandbox: pilot list says where nothing confines payloads.
 func withoutSandbox(g *grid) {
 	g.openWay()
 	p := g.addPilot("siteB", "--sandbox", "off")

@@ -53,14 +53,20 @@ func (e *Evaluator) local(key task.FileKey) bool {
 // measured are the files of a listed task; where it was listed before they were made,
 // with the sizes of those that the cache has.
 func (e *Evaluator) measured(files []FileInfo) []FileInfo {
+	var measured []FileInfo
 	for i := range files {
 		if files[i].Size > 0 {
 			continue
 		}
 		if size, has := e.cached(files[i].Key); has && size != files[i].Size {
-			files = slices.Clone(files)
-			files[i].Size = size
+			if measured == nil {
+				measured = slices.Clone(files)
+			}
+			measured[i].Size = size
 		}
+	}
+	if measured != nil {
+		return measured
 	}
 	return files
 }

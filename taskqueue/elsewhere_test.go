@@ -184,3 +184,63 @@ func TestAnotherSiteGetsTheNextTurn(t *testing.T) {
 		})
 	}
 }
+
+// Where the queue matches, a task that has failed goes to another node first as
+// well, and back when it has waited long enough for one.
+func TestQueueMatchesRetriesElsewhere(t *testing.T) {
+	wait := taskqueue.DefaultConfig().HandOut.ElsewhereWait
+	for _, other := range []bool{true, false} {
+		d := newDesk(newGrid(t))
+		d.addSite("A", inMode(taskqueue.ModeIsolated))
+		a, b := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+		id := d.lone()
+		d.maker.Changed(&d.effects)
+		if got := a.pull(); !slices.Equal(got, []task.ID{id}) {
+			t.Fatalf("the first pilot got %v", got)
+		}
+		b.pull()
+		a.finish(id)
+		a.news.Outcomes[0].OK, a.news.Outcomes[0].Failure = false, task.PayloadFailed
+		a.pull()
+		d.tick(5 * time.Second) // the backoff
+		if a.pull(); len(a.reply.Leases) > 0 {
+			t.Errorf("the node at which it failed got %v again", a.reply.Leases)
+		}
+		if other {
+			if got := b.pull(); !slices.Equal(got, []task.ID{id}) {
+				t.Errorf("the other node got %v", got)
+			}
+			continue
+		}
+		d.tick(wait)
+		if a.pull(); len(a.reply.Leases) != 1 {
+			t.Errorf("after %s without another node it got %v", wait, a.reply.Leases)
+		}
+	}
+}
+
+// Where the queue matches, a task that its site's only node has failed goes to another site
+// first, too.
+func TestQueueMatchesRetriesAtAnotherSite(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeIsolated))
+	d.addSite("B", inMode(taskqueue.ModeIsolated))
+	a := d.solo("A", "p1", 1)
+	id := d.lone()
+	d.maker.Changed(&d.effects)
+	if got := a.pull(); !slices.Equal(got, []task.ID{id}) {
+		t.Fatalf("the first pilot got %v", got)
+	}
+	b := d.solo("B", "p2", 1)
+	b.pull()
+	a.finish(id)
+	a.news.Outcomes[0].OK, a.news.Outcomes[0].Failure = false, task.StorageFailed
+	a.pull()
+	d.tick(5 * time.Second) // the backoff
+	if a.pull(); len(a.reply.Leases) > 0 {
+		t.Errorf("the site that failed it got %v again", a.reply.Leases)
+	}
+	if got := b.pull(); !slices.Equal(got, []task.ID{id}) {
+		t.Errorf("the other site got %v", got)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -73,7 +74,7 @@ func (n *workerNode) Fit(ctx context.Context) []Finding {
 }
 
 func (n *workerNode) checkDisk(context.Context) (string, error) {
-	free, err := freeDisk(n.config.Folder)
+	free, err := exec.FreeDisk(n.config.Folder)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -59,13 +60,13 @@ func TestPilotsOfANodeShareItsDisk(t *testing.T) {
 // A shared cache is claimed once for all pilots that have it, and is no part of their shares.
 func TestASharedCacheIsClaimedOnce(t *testing.T) {
 	claims, folder, pool := filepath.Join(t.TempDir(), "claims"), t.TempDir(), t.TempDir()
-	free, err := freeDisk(folder)
+	free, err := exec.FreeDisk(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pools, shares []task.Bytes
 	for _, pool := range []string{pool, pool, t.TempDir()} { // the last one comes when nothing is left
-		file, err := claimDisk(claims, diskClaim{Cores: nodeCPUs(), Folder: folder, Pool: pool}, freeDisk, func(share task.Bytes, _ bool, size task.Bytes) (task.Bytes, error) {
+		file, err := claimDisk(claims, diskClaim{Cores: nodeCPUs(), Folder: folder, Pool: pool}, exec.FreeDisk, func(share task.Bytes, _ bool, size task.Bytes) (task.Bytes, error) {
 			pools, shares = append(pools, size), append(shares, share)
 			if len(shares) == 2 {
 				return free, nil

@@ -28,7 +28,7 @@ type files struct {
 	changed func(keys []task.FileKey, now message.CacheReport)
 }
 
-// holds tells whether the cache has a file, by any of its keys.
+// cachedSize tells whether the cache has a file, by any of its keys, and its size.
 func (f *files) cachedSize(key task.FileKey) (size task.Bytes, has bool) {
 	entry, has := f.cache.Lookup(key)
 	if !has {

@@ -21,15 +21,6 @@ func systemMemory() (task.Bytes, error) {
 	return task.Bytes(uint64(info.Totalram) * uint64(info.Unit)), nil
 }
 
-// freeDisk is the free space of a folder's file system.
-func freeDisk(dir string) (task.Bytes, error) {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", dir, err)
-	}
-	return task.Bytes(stat.Bavail * uint64(stat.Bsize)), nil
-}
-
 // freeMemory is what new processes could have of the node's memory without
 // swapping; 0 when the system does not say.
 func freeMemory() task.Bytes {

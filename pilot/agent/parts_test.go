@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -87,10 +88,10 @@ func TestNodeFigures(t *testing.T) {
 	if memory, err := systemMemory(); err != nil || memory < 64*task.MiB {
 		t.Errorf("memory %s, %v", memory, err)
 	}
-	if free, err := freeDisk(t.TempDir()); err != nil || free <= 0 {
+	if free, err := exec.FreeDisk(t.TempDir()); err != nil || free <= 0 {
 		t.Errorf("free disk %s, %v", free, err)
 	}
-	if _, err := freeDisk("/no/such/folder"); err == nil || !strings.Contains(err.Error(), "/no/such/folder") {
+	if _, err := exec.FreeDisk("/no/such/folder"); err == nil || !strings.Contains(err.Error(), "/no/such/folder") {
 		t.Errorf("free disk of nowhere: %v", err)
 	}
 	if load, cpus := loadPerCPU(), nodeCPUs(); load < 0 || cpus < 1 {

@@ -106,7 +106,7 @@ func (n *workerNode) measureDisk() error {
 	if claim.Pool != "" {
 		claim.PoolBytes = n.config.Capacity
 	}
-	n.claim, err = claimDisk(claimsFolder(), claim, freeDisk, func(share task.Bytes, shared bool, pool task.Bytes) (task.Bytes, error) {
+	n.claim, err = claimDisk(claimsFolder(), claim, exec.FreeDisk, func(share task.Bytes, shared bool, pool task.Bytes) (task.Bytes, error) {
 		own := n.config.Capacity // of the share: the cache, where it is this pilot's alone
 		switch {
 		case claim.Pool != "":
@@ -292,7 +292,7 @@ func (n *workerNode) Find(ctx context.Context, element, name string, size task.B
 // Observe satisfies Ground.
 func (n *workerNode) Observe() (now matcher.Conditions, stop string) {
 	now = matcher.Conditions{Load: loadPerCPU(), FreeMemory: freeMemory(), Now: time.Now()}
-	free, err := freeDisk(n.config.Folder)
+	free, err := exec.FreeDisk(n.config.Folder)
 	if err == nil && free < minimumDisk {
 		stop = fmt.Sprintf("only %s are free on the disk of %s", free, n.config.Folder)
 	}

@@ -52,13 +52,13 @@ func (a *attempt) foundDiskFull() bool {
 	return err == nil && free < leastFree && a.diskExcess(0) == ""
 }
 
-// freeSpace is that of a folder's file system, for others than root.
-func freeSpace(folder string) (task.Bytes, error) {
-	var status unix.Statfs_t
-	if err := unix.Statfs(folder, &status); err != nil {
+// FreeDisk is the free space of a folder's file system.
+func FreeDisk(folder string) (task.Bytes, error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(folder, &stat); err != nil {
 		return 0, fmt.Errorf("free space of %s: %w", folder, err)
 	}
-	return task.Bytes(int64(status.Bavail) * status.Bsize), nil
+	return task.Bytes(stat.Bavail * uint64(stat.Bsize)), nil
 }
 
 // logged is what the payload's stdout and stderr take on the disk.

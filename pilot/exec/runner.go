@@ -84,7 +84,7 @@ func New(cfg Config) (*Runner, error) {
 		cfg: cfg, family: openFamily(), logs: logKeeper{folder: cfg.LogDir, keep: cfg.Logs.Keep, all: cfg.Logs.All}, null: null,
 		guard: guard{series: newSeries(), null: null},
 		gpus:  gpus{free: slices.Clone(cfg.GPUs)}, folders: newWorkFolders(cfg.WorkDir, cfg.PayloadUser),
-		free: freeSpace, cancel: map[string]context.CancelCauseFunc{}, held: map[string]string{},
+		free: FreeDisk, cancel: map[string]context.CancelCauseFunc{}, held: map[string]string{},
 	}
 	r.policy = newPolicy(cfg)
 	uid := r.cfg.payloadUID()

@@ -93,10 +93,7 @@ func (placing *placing) likely(h *held, ran time.Duration) time.Duration {
 }
 
 func (placing *placing) likelyLeft(at *step, j *placement) time.Duration {
-	if j.phase == assigned {
-		return placing.likely(j.held, 0)
-	}
-	return placing.likely(j.held, at.now.Sub(j.began))
+	return placing.likely(j.held, j.ran(at.now))
 }
 
 // localityWait is for how long tasks are left to pilots where they start sooner.

@@ -37,12 +37,17 @@ const (
 	over // payload has ended, the outcome follows
 )
 
+// ran is for how long the payload of a placement has run.
+func (j *placement) ran(now time.Time) time.Duration {
+	if j.phase == assigned {
+		return 0
+	}
+	return now.Sub(j.began)
+}
+
 // remaining is how much of a usual run a placement has left; below 0 when it has taken longer.
 func (j *placement) remaining(usual time.Duration, now time.Time) time.Duration {
-	if j.phase == assigned {
-		return usual
-	}
-	return usual - now.Sub(j.began)
+	return usual - j.ran(now)
 }
 
 func byOrder(a, b *placement) int { return cmp.Compare(a.order, b.order) }
@@ -306,24 +311,12 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 		credit := min(retracting, wanted) // these are on their way to somebody
 		retracting -= credit
 		for range wanted - credit {
-			best, least := -1, 0.0
-			for i := range prefilled {
-				if budget--; budget < 0 {
-					return
-				}
-				early := &prefilled[i]
-				if _, feasible := site.placing.matrix.Rank(w.id, early.held.no); !feasible || early.member == w || !w.fits(early.need) {
-					continue
-				}
-				if loss := site.placing.loses(at, w, early); best < 0 || loss < least {
-					best, least = i, loss
-				}
-			}
+			best, loss := site.placing.gainsMost(w, prefilled, &budget)
 			if best < 0 {
 				break
 			}
-			if least > 0 {
-				site.placing.retractIn(at, max(leastLook, time.Duration(least*float64(time.Second))))
+			if loss > 0 {
+				site.placing.retractIn(at, max(leastLook, time.Duration(loss*float64(time.Second))))
 				break
 			}
 			at.retract(prefilled[best].placement)
@@ -332,11 +325,31 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 	}
 }
 
+// gainsMost is which of the tasks that were given early to others loses least in a free
+// slot of a member, and what it loses; none, -1, also where the budget of pairs ends.
+func (placing *placing) gainsMost(w *member, prefilled []givenEarly, budget *int) (best int, least float64) {
+	best = -1
+	for i := range prefilled {
+		if *budget--; *budget < 0 {
+			return -1, 0
+		}
+		early := &prefilled[i]
+		if _, feasible := placing.matrix.Rank(w.id, early.held.no); !feasible || early.member == w || !w.fits(early.need) {
+			continue
+		}
+		if loss := placing.loses(w, early); best < 0 || loss < least {
+			best, least = i, loss
+		}
+	}
+	return best, least
+}
+
 // givenEarly is a placement that waits for a slot.
 type givenEarly struct {
 	*placement
 	wait  time.Duration // until its pilot comes to it
 	waits bool          // that counts
+	late  bool          // beyond the locality wait
 }
 
 // givenEarly lists the placements that wait for a slot, longest first, and counts
@@ -356,6 +369,7 @@ func (site *site) givenEarly(at *step) (all []givenEarly, retracting int) {
 				early := givenEarly{placement: j}
 				if turn := slices.Index(w.waiting, j); known && turn >= 0 {
 					early.wait, early.waits = load.Wait(turn), true
+					early.late = early.wait > most
 				}
 				all = append(all, early)
 			}
@@ -368,12 +382,12 @@ func (site *site) givenEarly(at *step) (all []givenEarly, retracting int) {
 // loses is the seconds by which a task that was given early to one member starts later
 // in another one's free slot; it is left to nobody who comes to it only after the
 // locality wait.
-func (placing *placing) loses(at *step, w *member, early *givenEarly) float64 {
+func (placing *placing) loses(w *member, early *givenEarly) float64 {
 	if !early.waits {
 		return 0
 	}
 	loss := placing.matrix.Loses(early.held.no, w.id, early.member.id, early.wait)
-	if early.wait > placing.localityWait(at) {
+	if early.late {
 		return min(loss, 0)
 	}
 	return loss
