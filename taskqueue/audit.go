@@ -276,7 +276,7 @@ type AuditFilter struct {
 	Site          task.Site
 	Node          string
 	Pilot         task.PilotID
-	At            time.Time // of attempts: those that ran then
+	At, Until     time.Time // of attempts: those that ran at any time from one to the other
 	Since, Before time.Time
 }
 
@@ -288,7 +288,7 @@ func (f *AuditFilter) Wants(e *AuditEntry) bool {
 	case len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind):
 		return false
 	case !f.At.IsZero():
-		return !e.Started.IsZero() && !e.Started.After(f.At) && !e.Ended.Before(f.At)
+		return !e.Started.IsZero() && !e.Started.After(f.Until) && !e.Ended.Before(f.At)
 	}
 	return true
 }

@@ -19,18 +19,39 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// moment reads a time: RFC 3339, "2006-01-02 15:04:05" in UTC, or how long ago, as 2h or 3d.
-func moment(text string, now time.Time) (*timestamppb.Timestamp, error) {
-	for _, form := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.Parse(form, text); err == nil {
-			return timestamppb.New(at), nil
+// times are the forms of a time, and how much of it each means.
+var times = []struct {
+	form  string
+	means time.Duration
+}{
+	{time.RFC3339, time.Second}, {time.DateTime, time.Second}, {"2006-01-02 15:04", time.Minute}, {time.DateOnly, 24 * time.Hour},
+	{time.TimeOnly, time.Second}, {"15:04", time.Minute},
+}
+
+// moments reads a time: RFC 3339, "2006-01-02 15:04:05" in UTC or a part of that, or how
+// long ago, as 2h or 3d. A minute is all of its seconds, a day all of its hours; what has
+// no date is the last such time.
+func moments(text string, now time.Time) (from, until time.Time, err error) {
+	for _, t := range times {
+		from, err := time.Parse(t.form, text)
+		if err != nil {
+			continue
 		}
+		if from.Year() == 0 {
+			if from = from.AddDate(now.UTC().Year(), int(now.UTC().Month())-1, now.UTC().Day()-1); from.After(now) {
+				from = from.AddDate(0, 0, -1)
+			}
+		}
+		if from.Nanosecond() > 0 {
+			return from, from, nil
+		}
+		return from, from.Add(t.means - 1), nil
 	}
 	ago, err := parseLife(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no time: write e.g. 2026-11-24T13:05:00Z, \"2026-11-24 13:05\" (UTC), or 2h ago as 2h", text)
+		return from, until, fmt.Errorf("%q is no time: write e.g. 2026-11-24T13:05:00Z, \"2026-11-24 13:05\" or 13:05 (UTC), or 2h ago as 2h", text)
 	}
-	return timestamppb.New(now.Add(-ago)), nil
+	return now.Add(-ago), now.Add(-ago), nil
 }
 
 var auditHeader = []string{"AT", "WHAT", "PERSON", "SUBJECT", "SITE", "NODE", "PILOT", "PROCESS", "JOB", "STARTED", "ENDED", "NOTE"}
@@ -74,14 +95,15 @@ without the queue. The pilots do not know whose work it is: the VO does, by the 
 		}
 		return a.withQueue(func(clients *clients) error { return a.printAudit(c.Context(), clients, request) })
 	}
-	command.PreRunE = func(*cobra.Command, []string) (err error) {
-		request.At, err = moment(at, time.Now())
+	command.PreRunE = func(*cobra.Command, []string) error {
+		from, until, err := moments(at, time.Now())
+		request.At, request.Until = timestamppb.New(from), timestamppb.New(until)
 		return usage(err)
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.Node, "node", "", "node, as pilot list calls it (default: all)")
 	flags.StringVar(&request.Site, "site", "", "site (default: all)")
-	flags.StringVar(&at, "time", "", "the moment at which it ran, to the second, or how long ago")
+	flags.StringVar(&at, "time", "", "when it ran, in UTC: 2026-11-24T13:05:07Z, \"2026-11-24 13:05\" or 13:05 for a whole minute, or how long ago, e.g. 2h")
 	flags.StringVar(&folder, "folder", "", "folder of this node with the records of its pilots, to be read instead of asking the queue")
 	_ = command.MarkFlagRequired("time")
 	return command
@@ -95,9 +117,9 @@ func (a *app) printNodeRecords(folder string, wanted *pb.ListAuditRequest) error
 	} else if err != nil {
 		return err
 	}
-	at, list := wanted.GetAt().AsTime(), []*pb.AuditEntry{}
+	at, until, list := wanted.GetAt().AsTime(), wanted.GetUntil().AsTime(), []*pb.AuditEntry{}
 	for _, r := range records {
-		if r.Started.After(at) || !r.Ended.IsZero() && r.Ended.Before(at) ||
+		if r.Started.After(until) || !r.Ended.IsZero() && r.Ended.Before(at) ||
 			wanted.GetNode() != "" && wanted.GetNode() != r.Node || wanted.GetSite() != "" && wanted.GetSite() != string(r.Site) {
 			continue
 		}
@@ -126,12 +148,13 @@ func newAccessAudit(a *app) *cobra.Command {
 		return a.out.done(reply, "the audit log is as it was written: %s with %d entries, from %s on, digest %s", task.Counted(reply.GetRecords(), "record"), reply.GetEntries(),
 			reply.GetFirst().AsTime().Format(inUTC), hex.EncodeToString(reply.GetDigest()))
 	})
-	command.PreRunE = func(*cobra.Command, []string) (err error) {
-		request.Since, err = moment(since, time.Now())
+	command.PreRunE = func(*cobra.Command, []string) error {
+		from, _, err := moments(since, time.Now())
+		request.Since = timestamppb.New(from)
 		return usage(err)
 	}
 	flags := command.Flags()
-	flags.StringVar(&since, "since", "1d", "from when on: a time, or how long ago")
+	flags.StringVar(&since, "since", "1d", "from when on: a time as of site trace, or how long ago")
 	flags.StringVar(&request.Person, "person", "", "only what this person did or had run")
 	flags.StringVar(&request.Site, "site", "", "only of this site")
 	flags.StringVar(&request.Pilot, "pilot", "", "only of this pilot")

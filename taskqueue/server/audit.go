@@ -97,7 +97,7 @@ func (a *audits) setAside(ctx context.Context) error {
 func auditFilter(c caller, in *pb.ListAuditRequest) (taskqueue.AuditFilter, error) {
 	f := taskqueue.AuditFilter{
 		Kinds: in.GetKinds(), Person: in.GetPerson(), Site: task.Site(in.GetSite()), Node: in.GetNode(), Pilot: task.PilotID(in.GetPilot()),
-		At: taskpb.FromTime(in.GetAt()), Since: taskpb.FromTime(in.GetSince()), Before: taskpb.FromTime(in.GetBefore()),
+		At: taskpb.FromTime(in.GetAt()), Until: taskpb.FromTime(in.GetUntil()), Since: taskpb.FromTime(in.GetSince()), Before: taskpb.FromTime(in.GetBefore()),
 	}
 	for _, kind := range f.Kinds {
 		if !slices.Contains(taskqueue.AuditKinds, kind) {
@@ -108,7 +108,10 @@ func auditFilter(c caller, in *pb.ListAuditRequest) (taskqueue.AuditFilter, erro
 		f.Site = c.site
 	}
 	if !f.At.IsZero() {
-		f.Since, f.Before = f.At, f.At.Add(longestAttempt)
+		if f.Until.Before(f.At) {
+			f.Until = f.At
+		}
+		f.Since, f.Before = f.At, f.Until.Add(longestAttempt)
 	}
 	return f, c.of(string(f.Site))
 }

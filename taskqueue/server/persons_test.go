@@ -362,6 +362,10 @@ func TestTheAuditLogTellsWhoRanWhat(t *testing.T) {
 	if ran := trace(q.admin(), &pb.ListAuditRequest{At: timestamppb.New(began.Add(-time.Hour))}); len(ran) != 0 {
 		t.Errorf("an hour before: %v", ran)
 	}
+	before := timestamppb.New(ran[0].GetStarted().AsTime().Add(-time.Minute))
+	if ran := trace(q.admin(), &pb.ListAuditRequest{At: before, Until: ran[0].GetStarted()}); len(ran) != 1 {
+		t.Errorf("in the minute in which it began: %v", ran)
+	}
 	if all := trace(q.with("operator", "siteA"), &pb.ListAuditRequest{Kinds: []string{"registered", "submitted"}}); len(all) != 1 || all[0].GetPilot() != p.id || all[0].GetAccess() == "" {
 		t.Errorf("an operator sees %v", all)
 	}

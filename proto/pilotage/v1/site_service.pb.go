@@ -3235,12 +3235,14 @@ type ListAuditRequest struct {
 	Site   string                 `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
 	Node   string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	Pilot  string                 `protobuf:"bytes,5,opt,name=pilot,proto3" json:"pilot,omitempty"`
-	// Attempts that ran at this time, those that still run included.
+	// Attempts that ran at this time, those that still run included; with `until`, at any
+	// time from `at` to `until`.
 	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
 	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
 	Before        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
 	PageSize      int32                  `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string                 `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3343,6 +3345,13 @@ func (x *ListAuditRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListAuditRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
 }
 
 type AuditEntry struct {
@@ -3933,7 +3942,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\bworkflow\x18\b \x01(\tR\bworkflow\x12\x12\n" +
 	"\x04task\x18\t \x01(\tR\x04task\x12\x12\n" +
 	"\x04text\x18\n" +
-	" \x01(\tR\x04text\"\xcc\x02\n" +
+	" \x01(\tR\x04text\"\xfe\x02\n" +
 	"\x10ListAuditRequest\x12\x14\n" +
 	"\x05kinds\x18\x01 \x03(\tR\x05kinds\x12\x16\n" +
 	"\x06person\x18\x02 \x01(\tR\x06person\x12\x12\n" +
@@ -3946,7 +3955,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\tpage_size\x18\t \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\n" +
-	" \x01(\tR\tpageToken\"\x87\x03\n" +
+	" \x01(\tR\tpageToken\x120\n" +
+	"\x05until\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x87\x03\n" +
 	"\n" +
 	"AuditEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
@@ -4121,47 +4131,48 @@ var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	49, // 51: pilotage.v1.ListAuditRequest.at:type_name -> google.protobuf.Timestamp
 	49, // 52: pilotage.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
 	49, // 53: pilotage.v1.ListAuditRequest.before:type_name -> google.protobuf.Timestamp
-	49, // 54: pilotage.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	49, // 55: pilotage.v1.AuditEntry.started:type_name -> google.protobuf.Timestamp
-	49, // 56: pilotage.v1.AuditEntry.ended:type_name -> google.protobuf.Timestamp
-	43, // 57: pilotage.v1.ListAuditResponse.entries:type_name -> pilotage.v1.AuditEntry
-	49, // 58: pilotage.v1.VerifyAuditResponse.first:type_name -> google.protobuf.Timestamp
-	49, // 59: pilotage.v1.VerifyAuditResponse.last:type_name -> google.protobuf.Timestamp
-	7,  // 60: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 61: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 62: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	14, // 63: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	16, // 64: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	18, // 65: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	27, // 66: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	19, // 67: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
-	37, // 68: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	30, // 69: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
-	32, // 70: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
-	34, // 71: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
-	39, // 72: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
-	42, // 73: pilotage.v1.SiteService.ListAudit:input_type -> pilotage.v1.ListAuditRequest
-	45, // 74: pilotage.v1.SiteService.VerifyAudit:input_type -> pilotage.v1.VerifyAuditRequest
-	8,  // 75: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 76: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	13, // 77: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	15, // 78: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	17, // 79: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	26, // 80: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	28, // 81: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	25, // 82: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
-	38, // 83: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	31, // 84: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
-	33, // 85: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
-	35, // 86: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
-	40, // 87: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
-	44, // 88: pilotage.v1.SiteService.ListAudit:output_type -> pilotage.v1.ListAuditResponse
-	46, // 89: pilotage.v1.SiteService.VerifyAudit:output_type -> pilotage.v1.VerifyAuditResponse
-	75, // [75:90] is the sub-list for method output_type
-	60, // [60:75] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	49, // 54: pilotage.v1.ListAuditRequest.until:type_name -> google.protobuf.Timestamp
+	49, // 55: pilotage.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	49, // 56: pilotage.v1.AuditEntry.started:type_name -> google.protobuf.Timestamp
+	49, // 57: pilotage.v1.AuditEntry.ended:type_name -> google.protobuf.Timestamp
+	43, // 58: pilotage.v1.ListAuditResponse.entries:type_name -> pilotage.v1.AuditEntry
+	49, // 59: pilotage.v1.VerifyAuditResponse.first:type_name -> google.protobuf.Timestamp
+	49, // 60: pilotage.v1.VerifyAuditResponse.last:type_name -> google.protobuf.Timestamp
+	7,  // 61: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 62: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 63: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	14, // 64: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	16, // 65: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	18, // 66: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	27, // 67: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	19, // 68: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
+	37, // 69: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	30, // 70: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
+	32, // 71: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
+	34, // 72: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
+	39, // 73: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
+	42, // 74: pilotage.v1.SiteService.ListAudit:input_type -> pilotage.v1.ListAuditRequest
+	45, // 75: pilotage.v1.SiteService.VerifyAudit:input_type -> pilotage.v1.VerifyAuditRequest
+	8,  // 76: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 77: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	13, // 78: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	15, // 79: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	17, // 80: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	26, // 81: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	28, // 82: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	25, // 83: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
+	38, // 84: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	31, // 85: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
+	33, // 86: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
+	35, // 87: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
+	40, // 88: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
+	44, // 89: pilotage.v1.SiteService.ListAudit:output_type -> pilotage.v1.ListAuditResponse
+	46, // 90: pilotage.v1.SiteService.VerifyAudit:output_type -> pilotage.v1.VerifyAuditResponse
+	76, // [76:91] is the sub-list for method output_type
+	61, // [61:76] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
