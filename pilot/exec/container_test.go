@@ -25,7 +25,7 @@ func image(t *testing.T) string {
 		}
 	}
 	put("/etc/marker", "of the image")
-	for _, program := range []string{"sh", "cat", "ls", "touch", "id"} {
+	for _, program := range []string{"sh", "cat", "ls", "touch", "id", "unshare"} {
 		path, err := osexec.LookPath(program)
 		if err != nil {
 			t.Fatal(err)
@@ -78,6 +78,7 @@ func TestSandboxEntersAContainer(t *testing.T) {
 		test "$(cat large | head -c 3 2>/dev/null || cat large)" != ""
 		touch /tmp/here && test -e .private/here
 		cat /proc/self/status > /dev/null
+		test "$(id -u)" = 0 || test "$(unshare -Ur id -u)" = 0
 		cat in > out
 		for place in /etc/marker /programs/new /new /dev/new large /.node/new; do
 			if (: >> $place) 2>/dev/null; then echo "wrote $place"; exit 1; fi

@@ -49,7 +49,10 @@ func (s *stage) enterContainer(v *View) error {
 			return fmt.Errorf("make /%s in the container: %w", name, err)
 		}
 	}
-	for _, name := range []string{"/proc", "/dev", "/sys"} {
+	if err := mountProc(filepath.Join(v.Root, "proc")); err != nil {
+		return err
+	}
+	for _, name := range []string{"/dev", "/sys"} {
 		if err := bindTree(unix.AT_FDCWD, name, filepath.Join(v.Root, name)); err != nil {
 			return fmt.Errorf("bind %s into the container: %w", name, err)
 		}

@@ -84,7 +84,13 @@ func closeRoot() error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly); err != nil {
 		return fmt.Errorf("make the node's files read-only (needs Linux 5.12): %w", err)
 	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+	return mountProc("/proc")
+}
+
+// mountProc mounts the /proc of the PID namespace. Payloads may write to it: making user
+// namespaces takes that.
+func mountProc(at string) error {
+	if err := unix.Mount("proc", at, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount an own /proc: %w", err)
 	}
 	return nil
