@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,14 @@ func (a *app) connect() (*clients, error) {
 	access, err := a.readAccess()
 	if err != nil {
 		return nil, err
+	}
+	if access.Role == identity.RoleBearer {
+		if own, err := issuer.Discover(a.getenv); err != nil {
+			return nil, coded(exitRefused, "%w", err)
+		} else if own == "" {
+			return nil, coded(exitRefused, "this access file is for who has a token of another issuer, and none was found: "+
+				"give one in BEARER_TOKEN, in the file that BEARER_TOKEN_FILE names, or in $XDG_RUNTIME_DIR/bt_u%[1]d or /tmp/bt_u%[1]d of your own", os.Geteuid())
+		}
 	}
 	c, err := connectShowing(access, func() string { return a.token(access) })
 	if err == nil {
@@ -93,7 +102,11 @@ func (a *app) withQueue(run func(*clients) error) error {
 		return err
 	}
 	defer c.close()
-	return notReached(c.address, run(c))
+	err = run(c)
+	if c.bearer {
+		err = tokenRefused(err)
+	}
+	return notReached(c.address, err)
 }
 
 // tool makes a command that asks the queue, with the arguments that its Use line

@@ -132,6 +132,19 @@ func notReached(address string, err error) error {
 	return coded(exitUnreachable, "the task queue at %s cannot be reached: %s\nIs `pilotage taskqueue` running, and does the access file name its address?", address, s.Message())
 }
 
+// tokenRefused says so of a token of another issuer: the queue has said why, and no other
+// access file helps.
+func tokenRefused(err error) error {
+	s, ok := statusOf(err)
+	switch {
+	case ok && s.Code() == codes.Unauthenticated:
+		return coded(exitRefused, "the task queue refused your token: %s", s.Message())
+	case ok && s.Code() == codes.PermissionDenied && refusal(err) != "BANNED":
+		return coded(exitRefused, "%s", s.Message())
+	}
+	return err
+}
+
 // fromWebServer tells whether a server without gRPC, such as the live page, has answered.
 func fromWebServer(err error) bool {
 	s, ok := statusOf(err)
@@ -161,7 +174,7 @@ func explain(err error) string {
 		switch refusal(err) {
 		case "BANNED":
 			return s.Message() + "\nAsk the VO's admin, who can lift the ban (`pilotage access unban`)."
-		case taskpb.ReasonRevoked: // the queue has said what to do
+		case taskpb.ReasonRevoked, "REFUSED": // the queue has said what to do, or whose it is
 			return s.Message()
 		}
 		return s.Message() + "\nChoose another access file with --access or PILOTAGE_ACCESS, or ask the queue's operator for one (`pilotage access create`)."

@@ -103,6 +103,15 @@ func TestErrorsArePlain(t *testing.T) {
 	if text := explain(refusalFor(t, codes.PermissionDenied, "BANNED")); !strings.Contains(text, "unban") || strings.Contains(text, "Choose another") {
 		t.Errorf("a ban is told as %q", text)
 	}
+	if text := explain(refusalFor(t, codes.PermissionDenied, "REFUSED")); strings.Contains(text, "Choose another") {
+		t.Errorf("another's work is told as %q", text)
+	}
+	for _, code := range []codes.Code{codes.Unauthenticated, codes.PermissionDenied} { // of a token that is in no access file
+		err := tokenRefused(fmt.Errorf("call: %w", status.Error(code, "the token expired")))
+		if text := explain(err); strings.Contains(text, "access file") || !strings.HasSuffix(text, "the token expired") || exitCode(t.Context(), err) != exitRefused {
+			t.Errorf("%s of a token is told as %q", code, text)
+		}
+	}
 	if text := explain(errors.New("plain")); text != "plain" {
 		t.Errorf("plain became %q", text)
 	}

@@ -104,11 +104,15 @@ func (k *Keys) of(issuer string) *keySet {
 // were just now.
 func (k *Keys) missing(from *keySet) error {
 	from.mutex.Lock()
-	soon := time.Since(from.tried) >= fetchAgain
+	soon, fetched := time.Since(from.tried) >= fetchAgain, from.fetched
 	from.wanted = from.wanted || soon
 	from.mutex.Unlock()
 	if !soon {
-		return fmt.Errorf("%w: issuer %s has no such key", identity.ErrUnknownToken, from.Name)
+		if fetched.IsZero() {
+			return fmt.Errorf("%w: the keys of its issuer %s cannot be had: try again in %s; the queue's log says why", identity.ErrUnknownToken, from.Name, fetchAgain)
+		}
+		return fmt.Errorf("%w: its key is not among those that issuer %s told at %s: get a new token, or try again in %s",
+			identity.ErrUnknownToken, from.Name, fetched.UTC().Format(time.RFC3339), fetchAgain)
 	}
 	select {
 	case k.wake <- struct{}{}:

@@ -113,14 +113,28 @@ func statusOf(err error) error {
 	}
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: taskpb.ErrorDomain, Metadata: metadataOf(err)}
 	details := []protoadapt.MessageV1{info}
-	if busy := (*busyError)(nil); errors.As(err, &busy) {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(busy.after)})
+	if after := comeAgain(err); after > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	}
 	answer := status.New(code, said(err))
 	if detailed, failed := answer.WithDetails(details...); failed == nil {
 		answer = detailed
 	}
 	return answer.Err()
+}
+
+// keysCome is how soon an issuer's keys are there, as a rule.
+const keysCome = time.Second
+
+// comeAgain is after what time the same call may do better, 0 if nobody knows.
+func comeAgain(err error) time.Duration {
+	if busy := (*busyError)(nil); errors.As(err, &busy) {
+		return busy.after
+	}
+	if errors.Is(err, issuer.ErrNoKeys) {
+		return keysCome
+	}
+	return 0
 }
 
 // mostSaid bounds what a client is told of an error, which may quote what it sent: it
