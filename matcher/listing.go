@@ -49,23 +49,35 @@ func (l *listing) add(entries []*ListEntry) (fresh []*ListEntry) {
 	return fresh
 }
 
-// remove takes entries off the list. The cost is that of one pass over it,
-// however many go.
+// remove takes entries off the list. The cost is that of moving the rest of it
+// once, however many go.
 func (l *listing) remove(numbers []uint64) {
-	gone := make(map[uint64]bool, len(numbers))
+	gone := make([]int, 0, len(numbers)) // where they are
 	for _, no := range numbers {
-		entry := l.entry(no)
-		if entry == nil {
+		at, found := l.find(no)
+		if !found {
 			continue
 		}
-		gone[no] = true
-		for i := range entry.Files {
-			l.unread(entry.Files[i].Key, no)
+		gone = append(gone, at)
+		for i := range l.entries[at].Files {
+			l.unread(l.entries[at].Files[i].Key, no)
 		}
 	}
-	if len(gone) > 0 {
-		l.entries = slices.DeleteFunc(l.entries, func(entry *ListEntry) bool { return gone[entry.No] })
+	if len(gone) == 0 {
+		return
 	}
+	slices.Sort(gone)
+	gone = slices.Compact(gone)
+	left := gone[0]
+	for i, at := range gone {
+		next := len(l.entries)
+		if i+1 < len(gone) {
+			next = gone[i+1]
+		}
+		left += copy(l.entries[left:], l.entries[at+1:next])
+	}
+	clear(l.entries[left:])
+	l.entries = l.entries[:left]
 }
 
 func (l *listing) unread(key task.FileKey, no uint64) {

@@ -41,7 +41,7 @@ func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignmen
 		if h == nil || w == nil || h.phase > ready {
 			continue
 		}
-		if a.Prefill && h.phase == ready && site.placing.prefillOf(at, w) == 0 { // by what it has been given in this solution
+		if a.Prefill && h.phase == ready && w.prefillOf(at) == 0 { // by what it has been given in this solution
 			site.placing.matrix.SetReady(a.No, true)
 			site.refreshPlaces(at, w) // the solution has taken a place of it
 			continue

@@ -10,33 +10,36 @@ import (
 // OutcomeDelay is how long outcomes are gathered when so many are: not at all
 // when they make a batch. Where no task is ready the queue should know soon: the
 // fewer payloads run, the less would be gathered by waiting.
-func (c QueueConfig) OutcomeDelay(gathered, ready, running int) time.Duration {
+func (c QueueConfig) OutcomeDelay(gathered, ready, running int, usual time.Duration) time.Duration {
 	switch {
 	case gathered >= c.Batch:
 		return 0
 	case ready == 0:
-		return c.GatherDelay(running) * time.Duration(min(running, c.Batch)) / time.Duration(c.Batch)
+		return c.GatherDelay(running, usual) * time.Duration(min(running, c.Batch)) / time.Duration(c.Batch)
 	}
-	return c.GatherDelay(running)
+	return c.GatherDelay(running, usual)
 }
 
 // GatherDelay is how long other news for the queue is gathered: the larger a
-// site, the more comes with a call, up to three times as long.
-func (c QueueConfig) GatherDelay(running int) time.Duration {
-	return c.Delay * time.Duration(min(max(running, gatherAt), 3*gatherAt)) / gatherAt
+// site, the more comes with a call, and the longer its payloads usually run, the
+// less it matters; up to three times as long.
+func (c QueueConfig) GatherDelay(running int, usual time.Duration) time.Duration {
+	return min(max(c.Delay, c.Delay*time.Duration(running)/gatherAt, usual*gatherPercent/100), 3*c.Delay)
 }
 
-// gatherAt is how many running payloads have their news gathered for Delay.
-const gatherAt = 150
+const (
+	gatherAt      = 150 // running payloads have their news gathered for Delay
+	gatherPercent = 3   // of the usual run time
+)
 
 // ParkPause is how long no call is parked at the queue after one with content: the
 // next one comes soon and would end it at a large site, and wherever the slots have
 // work. A small site whose work is all given out hears of more at once.
-func (c QueueConfig) ParkPause(ready, running int) time.Duration {
+func (c QueueConfig) ParkPause(ready, running int, usual time.Duration) time.Duration {
 	if ready == 0 && running < c.Batch {
 		return 0
 	}
-	return 2 * c.GatherDelay(running)
+	return 2 * c.GatherDelay(running, usual)
 }
 
 // Window is how many ready tasks are listed at the most.

@@ -54,7 +54,8 @@ type step struct {
 	settings    task.SiteSettings
 	heard       time.Time // when the last call was sent that the queue has answered
 	own         own
-	serial      uint64 // of the last Assign or Want; never begins anew
+	serial      uint64        // of the last Assign or Want; never begins anew
+	usualRun    time.Duration // of the site's payloads; 0 while not known
 }
 
 // handout is what the queue has leased to the site, and the files that its tasks
@@ -86,7 +87,6 @@ type placing struct {
 	compiler  *matcher.Compiler
 	matrix    *matcher.Matrix
 	solving   solving
-	usualRun  time.Duration // of the site's payloads; 0 while not known
 	durations matcher.Runs
 	pace      matcher.Pace          // of stage-in
 	unsolved  bool                  // the matrix has changed since it was solved

@@ -265,7 +265,7 @@ func (site *site) learnEnd(at *step, outbox *outbox, w *member, o *task.Outcome,
 	if !o.OK {
 		return
 	}
-	site.placing.learnRun(o.Run)
+	at.learnRun(o.Run)
 	site.placing.pace.Learn(o.Reads, o.StageIn)
 	if h != nil {
 		site.placing.durations.Learn(h.Task.Class(), o.Run)

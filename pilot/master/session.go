@@ -90,7 +90,7 @@ func (site *site) replicaSight(at *step, listed []*held) replicaSight {
 		if !w.described || site.roster.takesNone(w) || at.now.Before(w.copying.copyless) || unplanned {
 			continue
 		}
-		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: site.placing.freeIn(at, w), Room: math.MaxInt64}
+		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: w.freeIn(at), Room: math.MaxInt64}
 		if w.cache.Capacity > 0 { // else it refuses what is too much
 			node.Room = w.cache.Capacity/message.ReplicaShare - made[id]
 		}
@@ -100,7 +100,7 @@ func (site *site) replicaSight(at *step, listed []*held) replicaSight {
 		sight.Nodes = append(sight.Nodes, node)
 	}
 	for _, h := range listed {
-		sight.Tasks = append(sight.Tasks, site.replication.replicaTask(&site.list, &site.placing, h))
+		sight.Tasks = append(sight.Tasks, site.replication.replicaTask(at, &site.list, &site.placing, h))
 	}
 	coming := site.roster.stagingIn(&site.handout)
 	sight.Replicas = func(key task.FileKey) []replica.Copied { return r.copies(key, coming[key]) }
@@ -117,11 +117,11 @@ func (site *site) replicaSight(at *step, listed []*held) replicaSight {
 // freeIn is how long until a member is expected to have a free slot for a plan,
 // if tasks take as long as usual. A task that takes longer is expected to take
 // as much longer again: who knows, but the longer the worse.
-func (placing *placing) freeIn(at *step, w *member) time.Duration {
+func (w *member) freeIn(at *step) time.Duration {
 	if w.freeSlots() > 0 {
 		return 0
 	}
-	usual := cmp.Or(placing.usualRun, unknownRun)
+	usual := cmp.Or(at.usualRun, unknownRun)
 	first := time.Duration(-1)
 	for _, j := range w.placements {
 		if !j.holding {
@@ -136,12 +136,12 @@ func (placing *placing) freeIn(at *step, w *member) time.Duration {
 }
 
 // replicaTask is a task as replica policies see it.
-func (r *replication) replicaTask(list *list, placing *placing, h *held) replica.Task {
+func (r *replication) replicaTask(at *step, list *list, placing *placing, h *held) replica.Task {
 	if h.session == 0 {
 		r.numbers++
 		h.session = r.numbers
 	}
-	t := replica.Task{No: h.session, Weight: replica.Weight(h.Task.Priority), Runtime: cmp.Or(placing.usualRun, unknownRun)}
+	t := replica.Task{No: h.session, Weight: replica.Weight(h.Task.Priority), Runtime: cmp.Or(at.usualRun, unknownRun)}
 	for _, file := range list.entries[h.no].Files {
 		if !slices.Contains(t.Files, file.Key) {
 			t.Files = append(t.Files, file.Key)

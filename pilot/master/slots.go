@@ -188,7 +188,7 @@ func (site *site) refreshPlaces(at *step, w *member) {
 	if !site.roster.takesNone(w) {
 		places.Free = w.total.resources.Sub(w.used.resources)
 		places.FreeSlots = w.freeSlots()
-		places.Prefill = max(0, site.placing.prefillOf(at, w)-site.placing.publishing(at, &site.handout, w))
+		places.Prefill = max(0, w.prefillOf(at)-site.placing.publishing(at, &site.handout, w))
 		if places.Prefill > 0 {
 			places.Ending = w.ending()
 			places.Next = site.placing.successors(at, &site.handout, w)
@@ -238,32 +238,32 @@ func (site *site) refreshAll(at *step) {
 
 // prefillPerSlot is how many tasks a slot gets early: more where they are very
 // short.
-func (placing *placing) prefillPerSlot(at *step) int {
+func (at *step) prefillPerSlot() int {
 	usual := at.settings.Prefill
-	if usual == 0 || placing.usualRun <= 0 {
+	if usual == 0 || at.usualRun <= 0 {
 		return usual
 	}
-	return max(usual, min(at.config.Placing.PrefillMost, int(at.config.Placing.PrefillTime/placing.usualRun)))
+	return max(usual, min(at.config.Placing.PrefillMost, int(at.config.Placing.PrefillTime/at.usualRun)))
 }
 
 // prefillOf is how many more tasks a member may be given early.
-func (placing *placing) prefillOf(at *step, w *member) int {
+func (w *member) prefillOf(at *step) int {
 	early := 0
 	for _, j := range w.waiting {
 		if !j.isSuccessor() {
 			early++
 		}
 	}
-	return max(0, placing.prefillPerSlot(at)*w.total.slots-early)
+	return max(0, at.prefillPerSlot()*w.total.slots-early)
 }
 
 // learnRun takes a payload's time into account: a long one at once, shorter
 // ones slowly, because too deep a prefill costs more than too shallow a one.
-func (placing *placing) learnRun(run time.Duration) {
-	if run >= placing.usualRun {
-		placing.usualRun = run
+func (at *step) learnRun(run time.Duration) {
+	if run >= at.usualRun {
+		at.usualRun = run
 	} else {
-		placing.usualRun -= (placing.usualRun - run) / 16
+		at.usualRun -= (at.usualRun - run) / 16
 	}
 }
 

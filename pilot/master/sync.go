@@ -18,18 +18,18 @@ func (o *outbox) syncSoon(at *step, delay time.Duration) {
 }
 
 func (hand *handout) gatherDelay(at *step) time.Duration {
-	return at.config.Queue.GatherDelay(hand.counts.running)
+	return at.config.Queue.GatherDelay(hand.counts.running, at.usualRun)
 }
 
 // outcomeSoon gathers outcomes.
 func (o *outbox) outcomeSoon(at *step, hand *handout) {
-	o.syncSoon(at, at.config.Queue.OutcomeDelay(len(o.outcomes), hand.counts.phases[ready], hand.counts.running))
+	o.syncSoon(at, at.config.Queue.OutcomeDelay(len(o.outcomes), hand.counts.phases[ready], hand.counts.running, at.usualRun))
 }
 
 // parkAt is when a call that waits for news may go: after a failure not before its
 // pause is over, nor where the next call with content comes soon.
 func (o *outbox) parkAt(at *step, hand *handout) time.Time {
-	rested := o.call.carried.Add(at.config.Queue.ParkPause(hand.counts.phases[ready], hand.counts.running))
+	rested := o.call.carried.Add(at.config.Queue.ParkPause(hand.counts.phases[ready], hand.counts.running, at.usualRun))
 	if rested.After(o.call.poll) {
 		return rested
 	}
