@@ -42,7 +42,7 @@ const exactness = time.Millisecond
 func (l *Loop) Run(ctx context.Context, tick func(), deadlines ...func() time.Time) error {
 	const never = time.Hour
 	timer := time.NewTimer(never)
-	defer timer.Stop()
+	defer func() { timer.Stop() }()
 	fires := time.Now().Add(never)
 	for {
 		next := time.Now().Add(never)
@@ -52,8 +52,10 @@ func (l *Loop) Run(ctx context.Context, tick func(), deadlines ...func() time.Ti
 			}
 		}
 		if next.Before(fires.Add(-exactness)) {
-			timer.Reset(time.Until(next))
-			fires = next
+			// Not Reset: once the new time has come the runtime would look through all
+			// timers of the process, and thousands of loops may share one.
+			timer.Stop()
+			timer, fires = time.NewTimer(time.Until(next)), next
 		}
 		select {
 		case <-ctx.Done():
