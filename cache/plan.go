@@ -32,6 +32,22 @@ type PlannerConfig struct {
 	// element is read: 10 s; BusyLimit the same where there is none to read: 1 min.
 	BusyPatience, BusyLimit time.Duration
 	RenewEvery              time.Duration // of a grant: 2.5 s, a quarter of its length
+
+	// PeersInVain is how many transfers from peers may fail in a round before a storage
+	// element is read where there is one: 4. Whoever lies about locations can name any
+	// number of peers.
+	PeersInVain int
+	// ShunAfter is how many transfers from one peer fail, of whatever files and more than
+	// succeed, until others are asked instead: 2; for Shun, 5 s, longer each further time
+	// up to ShunMost, 5 min.
+	ShunAfter      int
+	Shun, ShunMost time.Duration
+	// HomePatience is how long a home may keep a file waiting before it is read without
+	// its consent: 45 s, long for three readers in a row that a dead element keeps
+	// waiting, and what the read takes at HomeRate, 512 KiB a second, and up to half of
+	// that once more, so that not all who wait begin at once.
+	HomePatience time.Duration
+	HomeRate     task.Bytes
 }
 
 func (c PlannerConfig) withDefaults() PlannerConfig {
@@ -47,6 +63,12 @@ func (c PlannerConfig) withDefaults() PlannerConfig {
 	setDefault(&c.BusyPatience, 10*time.Second)
 	setDefault(&c.BusyLimit, time.Minute)
 	setDefault(&c.RenewEvery, 2500*time.Millisecond)
+	setDefault(&c.PeersInVain, 4)
+	setDefault(&c.ShunAfter, 2)
+	setDefault(&c.Shun, 5*time.Second)
+	setDefault(&c.ShunMost, 5*time.Minute)
+	setDefault(&c.HomePatience, 45*time.Second)
+	setDefault(&c.HomeRate, 512*task.KiB)
 	return c
 }
 
@@ -94,7 +116,26 @@ type peerState struct {
 	inFlight  int
 	busy      int // answers since the last transfer that succeeded
 	busyUntil time.Time
+	faults    int // transfers that failed, less those that succeeded
+	shunned   time.Time
 }
+
+// fault books a transfer that failed.
+func (s *peerState) fault(now time.Time, c *PlannerConfig) {
+	if s.faults++; s.faults < c.ShunAfter || now.Before(s.shunned) {
+		return
+	}
+	s.shunned = now.Add(min(c.ShunMost, c.Shun<<min(s.faults-c.ShunAfter, 16)))
+}
+
+// idle tells whether there is nothing to remember.
+func (s *peerState) idle(now time.Time) bool {
+	return s.inFlight == 0 && !now.Before(s.busyUntil) && !now.Before(s.shunned)
+}
+
+// maxPeers is how many peers are remembered before those with nothing to remember are
+// forgotten.
+const maxPeers = 4096
 
 // NewPlanner returns a Planner without files. The random numbers spread
 // choices and pauses.
@@ -232,6 +273,11 @@ func (p *Planner) tick() {
 		case f.phase == resting && !p.now.Before(f.wake) && f.then == unlocated:
 			p.locate(f)
 		case f.phase == resting && !p.now.Before(f.wake):
+			p.enqueue(f)
+		case f.phase == asking && !p.now.Before(f.unheeded):
+			f.note("home", "it kept the file waiting for too long")
+			p.endAsk(f)
+			f.granted, f.renewed = true, p.now
 			p.enqueue(f)
 		case f.phase == queued && f.granted:
 			p.renew(f) // it waits for its turn at the storage element

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,6 +54,10 @@ func (p *Planner) choose(f *fetch) {
 		return
 	}
 	able, limited, next := p.sortPeers(f)
+	if f.vain >= p.config.PeersInVain && f.nextReplica(p.config.Site) != nil {
+		p.readStorage(f)
+		return
+	}
 	switch {
 	case len(able) > 0:
 		p.startPeers(f, able)
@@ -65,8 +70,10 @@ func (p *Planner) choose(f *fetch) {
 }
 
 // sortPeers returns the candidates that can be asked now, whether others could
-// but for the limit per peer, and when the next of the rest can (zero: never).
+// but for the limit per peer, and when the next of the rest can (zero: never). Those
+// that are shunned wait only where there is nothing else to read.
 func (p *Planner) sortPeers(f *fetch) (able []*candidate, limited bool, next time.Time) {
+	elsewhere := f.nextReplica(p.config.Site) != nil
 	for _, c := range f.candidates {
 		if c.out {
 			continue
@@ -75,9 +82,10 @@ func (p *Planner) sortPeers(f *fetch) (able []*candidate, limited bool, next tim
 		inFlight := 0
 		if state := p.peers[c.Peer]; state != nil {
 			inFlight = state.inFlight
-			if state.busyUntil.After(from) {
-				from = state.busyUntil
+			if elsewhere && state.shunned.After(p.now) {
+				continue
 			}
+			from = later(from, later(state.busyUntil, state.shunned))
 		}
 		switch {
 		case from.After(p.now):
@@ -106,6 +114,13 @@ func (p *Planner) patience(f *fetch) time.Duration {
 		return p.config.BusyLimit
 	}
 	return p.config.BusyPatience
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -154,6 +169,9 @@ func (p *Planner) load(peer task.PeerID) int {
 func (p *Planner) peer(peer task.PeerID) *peerState {
 	state := p.peers[peer]
 	if state == nil {
+		if len(p.peers) >= maxPeers {
+			maps.DeleteFunc(p.peers, func(_ task.PeerID, s *peerState) bool { return s.idle(p.now) })
+		}
 		state = &peerState{}
 		p.peers[peer] = state
 	}
@@ -167,7 +185,7 @@ func (p *Planner) readStorage(f *fetch) {
 	case r == nil:
 		p.endRound(f)
 	case p.elements[r.Site] >= p.config.MaxPerSE:
-	case !f.granted && f.asked < p.config.HomeAsks:
+	case !f.granted && f.asked < p.config.HomeAsks && (f.unheeded.IsZero() || p.now.Before(f.unheeded)):
 		f.phase, f.ask = asking, p.next()
 		f.asked++
 		p.asks[f.ask] = f.key
@@ -175,6 +193,11 @@ func (p *Planner) readStorage(f *fetch) {
 		// grant runs out while it waits for a place.
 		f.reserved = r.Site
 		p.elements[r.Site]++
+		if f.unheeded.IsZero() {
+			span := p.config.HomePatience + time.Duration(float64(max(0, f.file.Size))/float64(p.config.HomeRate)*float64(time.Second))
+			f.unheeded = p.now.Add(span + p.jitter(span/2))
+			p.wakeAt(f.unheeded, f.key)
+		}
 		p.emit(AskHome{Ask: f.ask, Key: f.key, Tried: f.tried()})
 	default:
 		f.granted = true
@@ -209,7 +232,7 @@ func (p *Planner) endRound(f *fetch) {
 	for _, r := range f.replicas {
 		r.spent = false
 	}
-	f.asked, f.busySince = 0, time.Time{}
+	f.asked, f.busySince, f.vain = 0, time.Time{}, 0
 	p.sleep(f, p.now.Add(p.jitter(p.config.Backoff<<f.round)), unlocated)
 }
 

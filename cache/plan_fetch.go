@@ -39,12 +39,14 @@ type fetch struct {
 	candidates []*candidate
 	replicas   []*replica // the own site's first
 	busySince  time.Time  // of this round; zero: nobody waited for
+	vain       int        // transfers from peers that failed in this round
 
 	ask      uint64
 	asked    int       // questions of this round
 	reserved task.Site // whose element counts the question as a read, or ""
 	granted  bool      // by the home, or because it does not answer
 	renewed  time.Time
+	unheeded time.Time // when the home's consent is waited for no more; zero: not asked yet
 
 	tries []Try
 }

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"slices"
+
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -108,7 +110,8 @@ func (p *Planner) arrived(f *fetch, t *transfer, from task.PeerID) {
 		if from == "" {
 			from = t.holders[0].Peer
 		}
-		p.peer(from).busy = 0
+		state := p.peer(from)
+		state.busy, state.faults = 0, max(0, state.faults-1)
 	}
 	for _, waiter := range f.waiters {
 		p.emit(Ready{Waiter: waiter, Key: f.key, Source: source, From: from})
@@ -118,6 +121,10 @@ func (p *Planner) arrived(f *fetch, t *transfer, from task.PeerID) {
 
 // takeFaults draws the consequences for each source that failed.
 func (p *Planner) takeFaults(f *fetch, t *transfer, e TransferDone) {
+	broken := func(fault SourceFault) bool { return fault.Fault == Corrupt || fault.Fault == Unreachable }
+	if t.replica == nil && (len(e.Faults) == 0 || slices.ContainsFunc(e.Faults, broken)) {
+		f.vain++
+	}
 	for _, fault := range e.Faults {
 		reason := fault.Fault.String()
 		if fault.Err != nil {
@@ -152,7 +159,9 @@ func (p *Planner) takePeerFault(f *fetch, c *candidate, fault SourceFault) {
 		c.out = true
 	case Corrupt:
 		c.out, c.corrupt = true, true
+		p.peer(c.Peer).fault(p.now, &p.config)
 	case Unreachable:
+		p.peer(c.Peer).fault(p.now, &p.config)
 		c.fails++
 		c.out = c.fails >= p.config.PeerTries
 		c.notBefore = p.now.Add(p.jitter(p.config.Backoff / 2))

@@ -241,7 +241,7 @@ func (a *announcer) pass(s *step, m *membership, kept *records) {
 	for _, peer := range slices.Sorted(maps.Keys(outgoing)) {
 		for holdings := range slices.Chunk(outgoing[peer], maxBatch) {
 			if peer == m.self.Peer {
-				kept.put(s.now, a.recordsOf(m.self, holdings))
+				kept.put(s.now, m.self.Peer, a.recordsOf(m.self, holdings))
 				continue
 			}
 			a.put(s, m, peer, holdings)

@@ -25,7 +25,8 @@ type wanted struct {
 	asked   []task.PeerID
 	waiting []task.PeerID
 	holders []Holder
-	gone    map[task.PeerID]uint64 // who has withdrawn it, and the number of that word
+	gone    map[task.PeerID]uint64 // who has withdrawn it, as is said, and the number of that word
+	doubted []Holder               // of those, who is said to hold it
 	settled bool
 }
 
@@ -90,11 +91,27 @@ func (w *wanted) add(now time.Time, m *membership, kept *records, r Record) {
 		}
 		w.gone[r.Holder] = max(w.gone[r.Holder], r.Seq)
 		if i >= 0 {
+			w.doubted = append(w.doubted, w.holders[i])
 			w.holders = slices.Delete(w.holders, i, i+1)
 		}
-	case i < 0 && r.Seq > w.gone[r.Holder]:
+	case i >= 0:
+	case r.Seq > w.gone[r.Holder]:
 		w.holders = append(w.holders, Holder{Peer: r.Holder, DataURL: r.DataURL})
+	case len(w.doubted) < maxDoubted:
+		w.doubted = append(w.doubted, Holder{Peer: r.Holder, DataURL: r.DataURL})
 	}
+}
+
+// maxDoubted bounds the holders of a file that are named though they have withdrawn it.
+const maxDoubted = 8
+
+// found are the holders. Where there is none, those count that have withdrawn the file:
+// the word of one member alone hides nothing.
+func (w *wanted) found() []Holder {
+	if len(w.holders) == 0 {
+		return w.doubted
+	}
+	return w.holders
 }
 
 // ask sends the next questions for some of a search's files, or ends the
@@ -154,8 +171,8 @@ func (f *finder) end(s *step, sought *search) {
 	maps.DeleteFunc(f.questions, func(_ uint64, q *question) bool { return q.search == sought })
 	holders := make(map[task.FileKey][]Holder)
 	for file, w := range sought.files {
-		if len(w.holders) > 0 {
-			holders[file] = w.holders
+		if found := w.found(); len(found) > 0 {
+			holders[file] = found
 		}
 	}
 	s.act(Located{N: sought.user, Holders: holders})

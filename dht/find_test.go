@@ -99,3 +99,29 @@ func TestNoFilesAreLocatedAtOnce(t *testing.T) {
 		t.Fatalf("%v", located)
 	}
 }
+
+// One member's word that a file was withdrawn does not hide what another names.
+func TestAForgedWithdrawalHidesNothing(t *testing.T) {
+	for _, liarFirst := range []bool{true, false} {
+		p, f := worker(t, member(0), member(1), number(0, 20)), file(t)
+		record := dht.Record{File: f, Holder: member(7).Peer, DataURL: "https://7", Seq: 1, TTL: time.Minute}
+		forged := record
+		forged.Seq, forged.Gone = 1<<63, true
+		finds := sent[dht.Find](p.step(dht.Locate{N: 1, Files: []task.FileKey{f}}))
+		more := sent[dht.Find](p.nothing(finds))
+		answers := []dht.Record{record, forged}
+		if liarFirst {
+			answers = []dht.Record{forged, record}
+		}
+		var all []dht.Action
+		for i, l := range more {
+			all = append(all, p.get(l.to, dht.Found{N: l.message.N, Records: answers[i : i+1]})...)
+		}
+		for finds := sent[dht.Find](all); len(finds) > 0; finds = sent[dht.Find](all) {
+			all = p.nothing(finds)
+		}
+		if located := done[dht.Located](all); len(located) != 1 || len(located[0].Holders[f]) != 1 || located[0].Holders[f][0].DataURL != "https://7" {
+			t.Errorf("liar first %t: %+v", liarFirst, located)
+		}
+	}
+}

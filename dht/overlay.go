@@ -138,7 +138,7 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 	case CastReply:
 		o.broadcast.gather(s, m, from, e)
 	case Put:
-		l.records.put(s.now, e.Records)
+		l.records.put(s.now, from, e.Records)
 		if e.N > 0 && !o.leaving { // else an heir has to be told, too
 			s.send(from, PutAck{N: e.N, Near: l.near(s, m, from, e.Sure, filesOf(e.Records)), Passed: l.passOn(s, m, from, e)})
 		}

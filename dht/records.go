@@ -13,7 +13,9 @@ import (
 // records are the locations that this member keeps for the site: soft state
 // with one writer per (file, holder); the highest sequence number wins, and a
 // withdrawn entry stays as a tombstone so that a late announcement cannot
-// bring it back.
+// bring it back. What others say of a holder counts while it has said nothing
+// itself, and that it has withdrawn a file is nobody else's to say: it would be
+// the way to hide what a site has.
 type records struct {
 	ttl       time.Duration
 	most      int // holders of one file in an answer
@@ -27,6 +29,7 @@ type stored struct {
 	dataURL string
 	seq     uint64
 	gone    bool
+	own     bool // the holder's own word
 	expires time.Time
 }
 
@@ -48,14 +51,17 @@ func (r *records) init(config Config) {
 }
 
 // put takes what a member writes: its own locations, or others' that it hands over.
-func (r *records) put(now time.Time, batch []Record) {
+func (r *records) put(now time.Time, from task.PeerID, batch []Record) {
 	if len(batch) > 0 && len(r.byFile) == 0 {
 		r.nextSweep = now.Add(sweepEvery)
 	}
 	for _, record := range batch {
 		entry := stored{
-			holder: record.Holder, dataURL: record.DataURL, seq: record.Seq, gone: record.Gone,
+			holder: record.Holder, dataURL: record.DataURL, seq: record.Seq, gone: record.Gone, own: record.Holder == from,
 			expires: now.Add(min(r.ttl, record.TTL)),
+		}
+		if entry.gone && !entry.own {
+			continue
 		}
 		if record.Gone {
 			entry.expires = now.Add(2 * r.ttl)
@@ -65,6 +71,10 @@ func (r *records) put(now time.Time, batch []Record) {
 		switch {
 		case i < 0:
 			r.byFile[record.File] = append(list, entry)
+		case list[i].own != entry.own && now.Before(list[i].expires):
+			if entry.own {
+				list[i] = entry
+			}
 		case list[i].seq < record.Seq, list[i].seq == record.Seq && list[i].gone == record.Gone && list[i].expires.Before(entry.expires):
 			list[i] = entry
 		}

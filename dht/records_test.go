@@ -21,7 +21,7 @@ func newShelf() *shelf {
 }
 
 func (s *shelf) write(holder task.PeerID, seq uint64, gone bool) {
-	s.put(s.now, []Record{{File: "f", Holder: holder, Seq: seq, Gone: gone, TTL: s.ttl}})
+	s.put(s.now, holder, []Record{{File: "f", Holder: holder, Seq: seq, Gone: gone, TTL: s.ttl}})
 }
 
 func (s *shelf) holders(asker task.PeerID) []task.PeerID {
@@ -75,7 +75,7 @@ func TestLocationsExpireUnlessRepeated(t *testing.T) {
 	s.now = s.now.Add(s.ttl / 2)
 	handed := s.of(s.now, "f")
 	s.write("b", 1, false)
-	s.put(s.now, handed)
+	s.put(s.now, "a keeper", handed)
 	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
 		t.Errorf("holders %v", got)
 	}
@@ -129,5 +129,26 @@ func TestManyHoldersAreSpreadOverAskers(t *testing.T) {
 		if times > 4*s.most {
 			t.Errorf("%s is named to %d of 500 askers", holder, times)
 		}
+	}
+}
+
+// What a member says of another's files neither hides them nor stands against the
+// holder's own word, whatever number it has.
+func TestNobodySpeaksForAHolderThatSpeaks(t *testing.T) {
+	s := newShelf()
+	forge := func(seq uint64, gone bool) {
+		s.put(s.now, "liar", []Record{{File: "f", Holder: "a", DataURL: "https://liar", Seq: seq, Gone: gone, TTL: s.ttl}})
+	}
+	forge(1<<63, true)
+	s.write("a", 1, false)
+	forge(1<<63, true)
+	forge(1<<63, false)
+	if got := s.find(s.now, "x", []task.FileKey{"f"}); len(got) != 1 || got[0].Seq != 1 || got[0].Gone || got[0].DataURL != "" {
+		t.Errorf("found %+v", got)
+	}
+	s.write("a", 2, true)
+	forge(1<<63, false)
+	if got := s.holders("x"); len(got) != 0 {
+		t.Errorf("%v: it has withdrawn the file", got)
 	}
 }

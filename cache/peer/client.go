@@ -29,6 +29,11 @@ type ClientConfig struct {
 	Dial   time.Duration // to connect and shake hands: 5 s, long for a site network
 	Header time.Duration // from the request to the answer: 10 s, serving waits for nothing
 	Stall  time.Duration // in which a transfer brings 64 KiB at least, or ends: 10 s
+	// MinRate is what a peer brings in each second after Patience, in the mean, or its
+	// transfer ends: 512 KiB, half of what peers ask of their readers, and 30 s. Peers
+	// that bring parts of one file at the same time may share it.
+	MinRate  task.Bytes
+	Patience time.Duration
 }
 
 func (c ClientConfig) withDefaults() ClientConfig {
@@ -43,6 +48,12 @@ func (c ClientConfig) withDefaults() ClientConfig {
 	}
 	if c.Stall <= 0 {
 		c.Stall = 10 * time.Second
+	}
+	if c.MinRate <= 0 {
+		c.MinRate = 512 * task.KiB
+	}
+	if c.Patience <= 0 {
+		c.Patience = 30 * time.Second
 	}
 	return c
 }
@@ -147,26 +158,46 @@ func (c *Client) transport(expect task.PeerID) *http.Transport {
 // errStalled is the cause of a request that was ended for want of bytes.
 var errStalled = errors.New("hardly a byte came for too long")
 
-// leastProgress is what a peer brings in each stall time, if not all of the rest: it is
-// far less than what a peer asks of its own readers.
+// errSlow is the cause of one that was ended because it would have taken too long.
+var errSlow = errors.New("its bytes come too slowly")
+
+// leastProgress is what a peer brings in each stall time, if not all of the rest.
 const leastProgress = 64 << 10
 
-// answer is a response whose body is bound to the stall time-out.
+// answer is a response whose body is bound to the stall time-out and to a pace.
 type answer struct {
 	*http.Response
 	cancel context.CancelCauseFunc
 	stall  *time.Timer
 	limit  time.Duration
 	got    int // of leastProgress
+	began  time.Time
+	sum    task.Bytes
+	pace   pace
 	done   func()
 	taken  bool // as much as was wanted has been read: the connection can be kept
 }
 
+// pace is how slow bytes may come: any, for a while, then so many a second in the mean.
+type pace struct {
+	patience time.Duration
+	rate     task.Bytes
+}
+
+func (p pace) tooSlow(sum task.Bytes, span time.Duration) bool {
+	return float64(sum) < float64(p.rate)*(span-p.patience).Seconds()
+}
+
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.Body.Read(p)
+	a.sum += task.Bytes(n)
 	if a.got += n; a.got >= leastProgress {
 		a.got = 0
 		a.stall.Reset(a.limit)
+		if a.pace.tooSlow(a.sum, time.Since(a.began)) {
+			a.cancel(errSlow)
+			return n, errSlow
+		}
 	}
 	return n, err
 }
@@ -185,8 +216,8 @@ func (a *answer) Close() {
 
 // get sends a request. Whatever is not 200 or 206 becomes an error, and so
 // does everything before it: ErrUnreachable, ErrNotHeld, *BusyError, or that
-// of the caller's context.
-func (c *Client) get(ctx context.Context, from cache.Holder, target, byteRange string) (*answer, error) {
+// of the caller's context. Sources is how many peers bring parts at the same time.
+func (c *Client) get(ctx context.Context, from cache.Holder, target, byteRange string, sources int) (*answer, error) {
 	if err := CheckHolder(from); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
@@ -214,7 +245,10 @@ func (c *Client) get(ctx context.Context, from cache.Holder, target, byteRange s
 		c.unlink(from, l)
 		return nil, unreachable(ctx, err)
 	}
-	a := &answer{Response: response, cancel: cancel, limit: c.config.Stall, done: func() { c.unlink(from, l) }}
+	a := &answer{
+		Response: response, cancel: cancel, limit: c.config.Stall, done: func() { c.unlink(from, l) },
+		began: time.Now(), pace: pace{c.config.Patience, c.config.MinRate / task.Bytes(sources)},
+	}
 	a.stall = time.AfterFunc(c.config.Stall, func() { cancel(errStalled) })
 	if err := a.refusal(ctx, from.Peer); err != nil {
 		a.Close()

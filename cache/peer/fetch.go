@@ -93,7 +93,7 @@ func (c *Client) begin(ctx context.Context, d *Download, from cache.Holder, alon
 }
 
 func (c *Client) manifest(ctx context.Context, d *Download, from cache.Holder) (disk.Manifest, task.Digest, error) {
-	answer, err := c.get(ctx, from, targetOf(from.DataURL, d.Key)+manifestSuffix, "")
+	answer, err := c.get(ctx, from, targetOf(from.DataURL, d.Key)+manifestSuffix, "", 1)
 	if err != nil {
 		return disk.Manifest{}, task.Digest{}, err
 	}
@@ -113,7 +113,7 @@ func (c *Client) manifest(ctx context.Context, d *Download, from cache.Holder) (
 // fetchSmall fetches a file of at most one chunk, with its manifest in the
 // header.
 func (c *Client) fetchSmall(ctx context.Context, d *Download, from cache.Holder) error {
-	answer, err := c.get(ctx, from, targetOf(from.DataURL, d.Key), "")
+	answer, err := c.get(ctx, from, targetOf(from.DataURL, d.Key), "", 1)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (c *Client) fetchParts(ctx context.Context, d *Download, sources []cache.Ho
 				if count == 0 {
 					return
 				}
-				errs[i] = c.fetchRun(ctx, d, source, first, count)
+				errs[i] = c.fetchRun(ctx, d, source, first, count, len(sources))
 			}
 		})
 	}
@@ -155,12 +155,12 @@ func (c *Client) fetchParts(ctx context.Context, d *Download, sources []cache.Ho
 	return errs
 }
 
-// fetchRun fetches chunks that follow each other.
-func (c *Client) fetchRun(ctx context.Context, d *Download, from cache.Holder, first, count int) error {
+// fetchRun fetches chunks that follow each other; so many sources do.
+func (c *Client) fetchRun(ctx context.Context, d *Download, from cache.Holder, first, count, sources int) error {
 	begin, _ := d.manifest.Range(first)
 	last, size := d.manifest.Range(first + count - 1)
 	end := last + size
-	answer, err := c.get(ctx, from, targetOf(from.DataURL, d.Key), fmt.Sprintf("bytes=%d-%d", begin, end-1))
+	answer, err := c.get(ctx, from, targetOf(from.DataURL, d.Key), fmt.Sprintf("bytes=%d-%d", begin, end-1), sources)
 	if err != nil {
 		d.giveBack(first, count)
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,24 @@ func (s *Server) allow(w http.ResponseWriter, span time.Duration) {
 	}
 }
 
+// paced is a file on its way: each part of it is to be taken in its time.
+type paced struct {
+	*os.File
+	server *Server
+	to     http.ResponseWriter
+	began  time.Time
+	sum    task.Bytes
+}
+
+// Read satisfies io.Reader.
+func (p *paced) Read(part []byte) (int, error) {
+	n, err := p.File.Read(part)
+	p.sum += task.Bytes(n)
+	taken := time.Duration(float64(p.sum) / float64(p.server.config.MinRate) * float64(time.Second))
+	p.server.allow(p.to, time.Until(p.began.Add(p.server.config.AnswerTime+taken)))
+	return n, err
+}
+
 // member looks again at who is at the other end: connections outlive the
 // handshake that judged them.
 func (s *Server) member(r *http.Request) (identity.Member, bool) {
@@ -88,11 +107,11 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, key task.File
 		return
 	}
 	defer pinned.Release()
-	if !s.enter() {
+	if !s.enter(to) {
 		s.sendAway(w, pinned.Key, to)
 		return
 	}
-	defer s.active.Add(-1)
+	defer s.leave(to)
 	file, err := pinned.Open()
 	if err != nil {
 		s.config.Log.Warn("a cached file cannot be served", "file", key, "error", err)
@@ -108,8 +127,7 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, key task.File
 			header.Set(headerManifest, string(data))
 		}
 	}
-	s.allow(w, s.config.AnswerTime+time.Duration(pinned.Size/s.config.MinRate)*time.Second)
-	http.ServeContent(w, r, "", time.Time{}, file)
+	http.ServeContent(w, r, "", time.Time{}, &paced{File: file, server: s, to: w, began: time.Now()})
 	holder := cache.Holder{Peer: to, DataURL: r.Header.Get(headerDataURL)}
 	if r.Context().Err() == nil && toTheEnd(r.Header.Get("Range"), pinned.Size) && CheckHolder(holder) == nil {
 		s.served.add(pinned.Key, holder)

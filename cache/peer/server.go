@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
@@ -25,10 +25,10 @@ type ServerConfig struct {
 	Site     task.Site        // whose members are served
 	Clock    func() time.Time // nil: time.Now
 
-	MaxTransfers int           // at once: 8, more would share the same network card
+	MaxTransfers int           // at once: 8, more would share the same network card; half of them to one pilot
 	RetryAfter   time.Duration // told to those who come too many: 200 ms, some tens of MB on a LAN
 	// MinRate is how fast a reader has to be, in bytes per second, not to be
-	// cut off and its place given to others: 1 MiB, after AnswerTime.
+	// cut off and its place given to others: 1 MiB, after AnswerTime, all the time.
 	MinRate task.Bytes
 	// AnswerTime is how long a short answer, and the beginning of a file, may
 	// take to be read: 30 s.
@@ -79,13 +79,16 @@ const strangerBytes = 32 << 10
 // Server serves a cache to the pilots of a site.
 type Server struct {
 	config ServerConfig
-	active atomic.Int64
 	served servedTo
+
+	mu     sync.Mutex
+	active int // transfers
+	of     map[task.PeerID]int
 }
 
 // NewServer returns a server; it serves when Run is called.
 func NewServer(config ServerConfig) *Server {
-	return &Server{config: config.withDefaults(), served: newServedTo()}
+	return &Server{config: config.withDefaults(), served: newServedTo(), of: make(map[task.PeerID]int)}
 }
 
 // Run serves on a listener until the context ends, then lets running transfers
@@ -136,10 +139,22 @@ func notice(c net.Conn, state http.ConnState) {
 }
 
 // enter takes one of the places for transfers.
-func (s *Server) enter() bool {
-	if s.active.Add(1) > int64(s.config.MaxTransfers) {
-		s.active.Add(-1)
+func (s *Server) enter(to task.PeerID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active >= s.config.MaxTransfers || s.of[to] >= (s.config.MaxTransfers+1)/2 {
 		return false
 	}
+	s.active++
+	s.of[to]++
 	return true
+}
+
+func (s *Server) leave(to task.PeerID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active--
+	if s.of[to]--; s.of[to] == 0 {
+		delete(s.of, to)
+	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -245,6 +247,39 @@ func TestStallAndDeath(t *testing.T) {
 	close(release)
 }
 
+// A peer that always sends something, but less than it could, is left as well.
+func TestSlowPeer(t *testing.T) {
+	v := newVO(t)
+	data := content(1, int(disk.ChunkSize))
+	good := v.serve(ServerConfig{})
+	key := good.hold(t, data, "")
+	from := v.liar(func(w http.ResponseWriter, _ *http.Request) {
+		pinned, err := good.cache.Pin(key)
+		if err != nil {
+			return
+		}
+		defer pinned.Release()
+		manifest, _ := encodeManifest(pinned.Entry)
+		w.Header().Set(headerManifest, string(manifest))
+		for part := range slices.Chunk(data, 64<<10) { // 12.8 s of them
+			_, _ = w.Write(part)
+			if http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	})
+	c := v.client("siteA", "")
+	c.config.Patience, c.config.MinRate = 200*time.Millisecond, 100*task.MiB
+	d, got := into(key, task.Bytes(len(data)))
+	if _, err := c.Fetch(t.Context(), d, from); !errors.Is(err, errSlow) || !errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := v.client("siteA", "").Fetch(t.Context(), d, good.Holder); err != nil || !bytes.Equal(got.data, data) {
+		t.Errorf("elsewhere: %v", err)
+	}
+}
+
 // More than the allowed transfers are told to come again, and to whom else
 // they can go: those who took the file before.
 func TestBusy(t *testing.T) {
@@ -257,10 +292,10 @@ func TestBusy(t *testing.T) {
 	if _, err := first.Fetch(t.Context(), d, n.Holder); err != nil {
 		t.Fatal(err)
 	}
-	for n.server.active.Load() > 0 {
+	for n.server.transfers() > 0 {
 		<-time.After(time.Millisecond) // the answer is there before its handler has ended
 	}
-	if !n.server.enter() { // as a transfer would
+	if !n.server.enter("x") { // as a transfer would
 		t.Fatal("no place is free")
 	}
 	d, _ = into(key, 1000)
@@ -273,10 +308,45 @@ func TestBusy(t *testing.T) {
 	if busy.RetryAfter != 300*time.Millisecond || len(busy.Others) != 1 || busy.Others[0] != want {
 		t.Errorf("got %+v, want %+v in 300 ms", busy, want)
 	}
-	n.server.active.Add(-1)
+	n.server.leave("x")
 	d, _ = into(key, 1000)
 	if _, err := v.client("siteA", "").Fetch(t.Context(), d, n.Holder); err != nil {
 		t.Errorf("after the transfer: %v", err)
+	}
+}
+
+func (s *Server) transfers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active
+}
+
+// One pilot that never reads leaves half of the places to others.
+func TestOnePilotTakesHalfOfThePlaces(t *testing.T) {
+	v := newVO(t)
+	n := v.serve(ServerConfig{MaxTransfers: 4})
+	data := content(1, int(disk.ChunkSize))
+	key := n.hold(t, data, "")
+	own := v.member("siteA")
+	for range 6 {
+		connection, err := tls.Dial("tcp", strings.TrimPrefix(n.DataURL, "https://"), identity.DataClientTLS(own, v.verifier, "siteA", n.Peer, time.Now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		if _, err := connection.Write([]byte("GET /v1/files/" + string(key) + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(connection, make([]byte, 15)); err != nil { // 200, or 429
+			t.Fatal(err)
+		}
+	}
+	if n.server.transfers() != 2 {
+		t.Errorf("%d transfers of four for one pilot", n.server.transfers())
+	}
+	d, got := into(key, task.Bytes(len(data)))
+	if _, err := v.client("siteA", "").Fetch(t.Context(), d, n.Holder); err != nil || !bytes.Equal(got.data, data) {
+		t.Errorf("another pilot: %v", err)
 	}
 }
 
@@ -294,10 +364,10 @@ func TestSlowReader(t *testing.T) {
 	if _, err := connection.Write([]byte("GET /v1/files/" + string(key) + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	for n.server.active.Load() == 0 {
+	for n.server.transfers() == 0 {
 		<-time.After(time.Millisecond)
 	}
-	for n.server.active.Load() > 0 { // for ever if it is not cut off
+	for n.server.transfers() > 0 { // for ever if it is not cut off
 		<-time.After(time.Millisecond)
 	}
 }

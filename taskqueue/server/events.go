@@ -21,6 +21,8 @@ import (
 const (
 	// keepEvents is how many events who comes later is told of.
 	keepEvents = 5_000
+	// eventsAtOnce are in one message: of each stream that is not read one is in memory.
+	eventsAtOnce = 100
 	// failurePause is the shortest time between two events of one failing step.
 	failurePause = 10 * time.Second
 	// keepFailing bounds the failing steps that are told from each other; all others are
@@ -188,6 +190,24 @@ func (e *events) after(number uint64, site string, most int) (found []page.Event
 	return found, e.number
 }
 
+// next returns events behind a number, of one site if one is named: the oldest that are
+// kept, at most so many, and the number behind which it goes on.
+func (e *events) next(number uint64, site string, most int) (found []page.Event, behind uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	first := e.number + 1 - uint64(len(e.list))
+	kept := e.number - min(e.number, max(number, first-1))
+	for _, event := range e.list[uint64(len(e.list))-kept:] {
+		if len(found) == most {
+			return found, event.Number - 1
+		}
+		if site == "" || event.Site == site {
+			found = append(found, event)
+		}
+	}
+	return found, e.number
+}
+
 // counted returns how often what has happened, since the queue began.
 func (e *events) counted() map[eventKey]uint64 {
 	e.mu.Lock()
@@ -210,25 +230,28 @@ func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.S
 	watches := &h.server.shown.events.watches
 	wake := watches.begin(allEvents)
 	defer watches.end(allEvents, wake)
-	sees := func(workflow string) bool { return h.server.sees(ctx, callerOf(ctx), workflow) }
 	looksAfter := func(site string) bool { return callerOf(ctx).looksAfter(task.Site(site)) }
 	for number := request.GetAfter(); ; {
 		if err := h.server.access.recheck(callerOf(ctx), time.Now()); err != nil {
 			return err
 		}
-		found, newest := h.server.shown.events.after(number, request.GetSite(), keepEvents)
-		number = newest
-		found = page.Shown(found, sees, looksAfter)
-		for len(found) > 0 {
-			part := found[:min(len(found), 500)]
-			found = found[len(part):]
+		found, behind := h.server.shown.events.next(number, request.GetSite(), eventsAtOnce)
+		seen, err := h.server.seenOf(ctx, found)
+		if err != nil {
+			return err
+		}
+		if found = page.Shown(found, func(workflow string) bool { return seen[workflow] }, looksAfter); len(found) > 0 {
 			reply := &pb.WatchEventsResponse{}
-			for i := range part {
-				reply.Events = append(reply.Events, eventOf(&part[i]))
+			for i := range found {
+				reply.Events = append(reply.Events, eventOf(&found[i]))
 			}
 			if err := stream.Send(reply); err != nil {
 				return err
 			}
+		}
+		more := behind != number
+		if number = behind; more {
+			continue
 		}
 		if !request.GetFollow() {
 			return nil
@@ -237,6 +260,30 @@ func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.S
 			return err
 		}
 	}
+}
+
+// seenOf tells into which of the workflows of events the caller may look: one look into the
+// store is for all of them.
+func (s *Server) seenOf(ctx context.Context, found []page.Event) (seen map[string]bool, err error) {
+	c := callerOf(ctx)
+	seen = make(map[string]bool)
+	if len(found) == 0 {
+		return seen, nil
+	}
+	return seen, s.turns.view(ctx, func(t *taskqueue.Turn) error {
+		clear(seen)
+		for i := range found {
+			name := found[i].Workflow
+			if _, known := seen[name]; known || name == "" {
+				continue
+			}
+			if seen[name] = c.person.Admin || c.person.Looks; !seen[name] {
+				_, err := c.sees(t, name)
+				seen[name] = err == nil
+			}
+		}
+		return nil
+	})
 }
 
 func eventOf(e *page.Event) *pb.Event {
