@@ -90,22 +90,24 @@ func newSiteTrace(a *app) *cobra.Command {
 With --folder it reads, on the node, what the pilots there have recorded (pilot --records),
 without the queue. The pilots do not know whose work it is: the VO does, by the workflow.`
 	command.RunE = func(c *cobra.Command, _ []string) error {
+		if at == "" {
+			return coded(exitUsage, "--time is missing: say when it ran, e.g. --time 13:05 or --time \"2026-11-24 13:05\" (UTC)")
+		}
+		from, until, err := moments(at, time.Now())
+		if err != nil {
+			return usage(err)
+		}
+		request.At, request.Until = timestamppb.New(from), timestamppb.New(until)
 		if folder != "" {
 			return a.printNodeRecords(folder, request)
 		}
 		return a.withQueue(func(clients *clients) error { return a.printAudit(c.Context(), clients, request) })
-	}
-	command.PreRunE = func(*cobra.Command, []string) error {
-		from, until, err := moments(at, time.Now())
-		request.At, request.Until = timestamppb.New(from), timestamppb.New(until)
-		return usage(err)
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.Node, "node", "", "node, as pilot list calls it (default: all)")
 	flags.StringVar(&request.Site, "site", "", "site (default: all)")
 	flags.StringVar(&at, "time", "", "when it ran, in UTC: 2026-11-24T13:05:07Z, \"2026-11-24 13:05\" or 13:05 for a whole minute, or how long ago, e.g. 2h")
 	flags.StringVar(&folder, "folder", "", "folder of this node with the records of its pilots, to be read instead of asking the queue")
-	_ = command.MarkFlagRequired("time")
 	return command
 }
 

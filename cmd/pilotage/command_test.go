@@ -40,6 +40,8 @@ func TestUsageErrorsHaveTheirCode(t *testing.T) {
 		{"bogus", "unknown command"},
 		{"task lst", "did you mean list?"},
 		{"pilot bogus", "unknown command"},
+		{"site trace", "--time is missing: say when"},
+		{"site trace --time yesterday", "is no time"},
 		{"--output xml version", "table, json or jsonl"},
 		{"version --bogus", "unknown flag: --bogus\nSee: pilotage version --help"},
 		{"sim run --polcy fifo", "did you mean --policy?"},

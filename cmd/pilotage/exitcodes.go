@@ -128,6 +128,9 @@ func notReached(address string, err error) error {
 		return coded(exitUnreachable, "what answers at %s is no task queue\nDoes the access file name the port of --listen (7420), and not that of the page (7421)?", address)
 	case !ok || s.Code() != codes.Unavailable:
 		return err
+	case strings.Contains(s.Message(), "certificate signed by unknown authority"): // in crypto/x509's words
+		return coded(exitUnreachable, "what answers at %s does not belong to the authority that the access file names: another VO's queue, or the authority has changed\n"+
+			"Take a new access file from the queue.", address)
 	}
 	return coded(exitUnreachable, "the task queue at %s cannot be reached: %s\nIs `pilotage taskqueue` running, and does the access file name its address?", address, s.Message())
 }

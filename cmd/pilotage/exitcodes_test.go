@@ -97,6 +97,10 @@ func TestErrorsArePlain(t *testing.T) {
 	if text := explain(notReached("queue:7420", status.Error(codes.Unavailable, "refused"))); !strings.Contains(text, "queue:7420") || !strings.Contains(text, "pilotage taskqueue") {
 		t.Errorf("a queue that is away is told as %q", text)
 	}
+	changed := status.Error(codes.Unavailable, "authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority")
+	if text := explain(notReached("queue:7420", changed)); !strings.Contains(text, "new access file") || strings.Contains(text, "pilotage taskqueue") {
+		t.Errorf("an authority that has changed is told as %q", text)
+	}
 	if text := explain(notReached("queue:7421", refusedBy(webServer))); !strings.Contains(text, "queue:7421 is no task queue") || strings.Contains(text, "HTTP") {
 		t.Errorf("a web server is told as %q", text)
 	}

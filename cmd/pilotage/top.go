@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -32,7 +32,7 @@ l shows the output of a task, e why it waits, / filters, ? lists the keys, q end
 				return coded(exitUsage, "top needs a terminal: scripts use the list commands, or pilotage events --follow")
 			}
 			return a.withQueue(func(queue *clients) error {
-				_, err := tea.NewProgram(newTopModel(c.Context(), a, queue), tea.WithAltScreen(), tea.WithContext(c.Context())).Run()
+				_, err := tea.NewProgram(newTopModel(c.Context(), a, queue), tea.WithContext(c.Context())).Run()
 				if c.Context().Err() != nil {
 					return nil // interrupted, which is a way to end it
 				}
@@ -152,13 +152,17 @@ func (m *topModel) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 			m.selected = min(m.selected, max(0, len(m.shown())-1))
 			return m, tea.Tick(topEvery, func(time.Time) tea.Msg { return topTick{message.opened} })
 		}
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		return m, m.key(message)
+	case tea.PasteMsg:
+		if m.typing {
+			m.filter, m.selected = m.filter+message.Content, 0
+		}
 	}
 	return m, nil
 }
 
-func (m *topModel) key(k tea.KeyMsg) tea.Cmd {
+func (m *topModel) key(k tea.KeyPressMsg) tea.Cmd {
 	switch {
 	case k.String() == "ctrl+c":
 		return tea.Quit
@@ -215,8 +219,8 @@ const topHelp = `Keys
 
 Esc closes this.`
 
-func (m *topModel) typeFilter(k tea.KeyMsg) {
-	switch k.Type {
+func (m *topModel) typeFilter(k tea.KeyPressMsg) {
+	switch k.Code {
 	case tea.KeyEnter:
 		m.typing = false
 	case tea.KeyEsc:
@@ -225,13 +229,13 @@ func (m *topModel) typeFilter(k tea.KeyMsg) {
 		if runes := []rune(m.filter); len(runes) > 0 {
 			m.filter = string(runes[:len(runes)-1])
 		}
-	case tea.KeyRunes, tea.KeySpace:
-		m.filter += string(k.Runes)
+	default:
+		m.filter += k.Text
 	}
 	m.selected = 0
 }
 
-func (m *topModel) readDetail(k tea.KeyMsg) {
+func (m *topModel) readDetail(k tea.KeyPressMsg) {
 	switch k.String() {
 	case "esc", "q", "enter":
 		m.detail = ""
@@ -306,7 +310,12 @@ func (m *topModel) chosen() string {
 func (m *topModel) page() int { return max(1, m.height-4) }
 
 // View satisfies tea.Model.
-func (m *topModel) View() string {
+func (m *topModel) View() tea.View {
+	return tea.View{Content: m.screen(), AltScreen: true}
+}
+
+// screen is what the terminal shows, line by line.
+func (m *topModel) screen() string {
 	lines := []string{m.tabs()}
 	switch {
 	case m.detail != "":

@@ -2,10 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -40,10 +47,10 @@ func (q *topQueue) ExplainTask(_ context.Context, in *pb.ExplainTaskRequest, _ .
 func press(t *testing.T, m *topModel, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
-		message := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(key)}
-		for name, kind := range map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "down": tea.KeyDown, "backspace": tea.KeyBackspace} {
+		message := tea.KeyPressMsg{Code: []rune(key)[0], Text: key}
+		for name, code := range map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "down": tea.KeyDown, "backspace": tea.KeyBackspace} {
 			if key == name {
-				message = tea.KeyMsg{Type: kind}
+				message = tea.KeyPressMsg{Code: code}
 			}
 		}
 		if _, next := m.Update(message); next != nil {
@@ -59,7 +66,7 @@ func TestTopWithoutATerminal(t *testing.T) {
 	m.Update(m.Init()())
 	shows := func(words ...string) {
 		t.Helper()
-		view := m.View()
+		view := m.View().Content
 		for _, word := range words {
 			if !strings.Contains(view, word) {
 				t.Errorf("no %q in:\n%s", word, view)
@@ -75,7 +82,9 @@ func TestTopWithoutATerminal(t *testing.T) {
 		}
 	}
 	shows("[1 workflows]", "> w-aaaaaaaaaa", "first", "sec^[[31mond", "2 rows")
-	press(t, m, "/", "s", "e", "x", "backspace", "c", "enter")
+	press(t, m, "/", "s", "x", "backspace")
+	m.Update(tea.PasteMsg{Content: "e"})
+	press(t, m, "c", "enter")
 	shows("> w-bbbbbbbbbb", "1 of 2 rows")
 	press(t, m, "enter")
 	press(t, m, "esc")
@@ -93,7 +102,40 @@ func TestTopWithoutATerminal(t *testing.T) {
 	before := m.opened
 	m.Update(topLook{opened: before - 1, rows: [][]string{{"w-old"}}}) // of a list that was left
 	shows("nothing to show")
-	if _, quit := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")}); quit == nil || quit() != tea.Quit() {
+	if _, quit := m.Update(tea.KeyPressMsg{Code: 'q', Text: "q"}); quit == nil || quit() != tea.Quit() {
 		t.Error("q does not end it")
+	}
+}
+
+// No library asks the terminal for anything before a command has begun: one that does not
+// answer, as a console or a script's, would hold up each command for seconds.
+func TestTheTerminalIsNotAskedAtTheStart(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = terminal.Close() }()
+	number, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+	command.Stdin, command.Stdout, command.Stderr = end, end, end
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CI=") }), "TERM=xterm-256color")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = end.Close()
+	said, _ := io.ReadAll(terminal) // its end is an error, of a terminal
+	if err := command.Wait(); err != nil || strings.Contains(string(said), "\x1b") {
+		t.Errorf("%v: %q", err, said)
 	}
 }
