@@ -121,6 +121,8 @@ type Timing struct {
 	// RelaySilence is how long nobody of a site may be heard while a file of its
 	// caches is waited for.
 	RelaySilence time.Duration
+	// RelayPatience is how long nothing of a file may come, or be taken: 1 min.
+	RelayPatience time.Duration
 	// StopGrace is how long running calls may take after the end was asked.
 	StopGrace time.Duration
 	// Stranger is how long a connection lasts that shows no access.
@@ -144,6 +146,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.CloseAudit, time.Minute},
 		{&t.Garbage, 30 * time.Second},
 		{&t.RelaySilence, 20 * time.Second},
+		{&t.RelayPatience, time.Minute},
 		{&t.StopGrace, 3 * time.Second},
 		{&t.Stranger, strangerTime},
 		{&t.AccessLife, 365 * 24 * time.Hour},

@@ -22,11 +22,11 @@ const (
 	// maxRelays bounds the files that pass through the queue at once; of each a
 	// few messages are in memory.
 	maxRelays = 16
+	// relaysOfOne bounds those of one identity: a client that never reads keeps its place.
+	relaysOfOne = 4
 	// askAgain is when a site is asked again for a file that none of its pilots
 	// has begun to send.
 	askAgain = 15 * time.Second
-	// relayPatience is how long nothing of a file may come.
-	relayPatience = time.Minute
 	// relayLook is the time between two looks at whether a file may still come.
 	relayLook = 2 * time.Second
 )
@@ -43,6 +43,7 @@ type relays struct {
 // relay is a client that waits for a file.
 type relay struct {
 	id    string
+	party string // whose client it is
 	site  task.Site
 	file  task.File
 	asked time.Time
@@ -53,9 +54,18 @@ type relay struct {
 }
 
 // begin enters a client.
-func (r *relays) begin(site task.Site, file task.File, gone <-chan struct{}) (*relay, error) {
+func (r *relays) begin(party string, site task.Site, file task.File, gone <-chan struct{}) (*relay, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	own := 0
+	for _, w := range r.open {
+		if w.party == party {
+			own++
+		}
+	}
+	if own >= relaysOfOne {
+		return nil, fmt.Errorf("%w: %d files pass through the queue to you already: try again", taskqueue.ErrLimit, own)
+	}
 	if len(r.open) >= maxRelays {
 		return nil, fmt.Errorf("%w: %d files pass through the queue already: try again", taskqueue.ErrLimit, maxRelays)
 	}
@@ -63,7 +73,7 @@ func (r *relays) begin(site task.Site, file task.File, gone <-chan struct{}) (*r
 		r.open = make(map[string]*relay)
 	}
 	r.last++
-	w := &relay{id: strconv.FormatUint(r.last, 10), site: site, file: file, data: make(chan []byte), gone: gone}
+	w := &relay{id: strconv.FormatUint(r.last, 10), party: party, site: site, file: file, data: make(chan []byte), gone: gone}
 	r.open[w.id] = w
 	return w, nil
 }
@@ -121,7 +131,7 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 	if len(file.Announced) == 0 {
 		return fmt.Errorf("%w: no pilot's cache has %s", taskqueue.ErrConflict, file.LFN.Local())
 	}
-	w, err := h.server.relays.begin(file.Announced[0], file, ctx.Done())
+	w, err := h.server.relays.begin(callerOf(ctx).party(), file.Announced[0], file, ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -132,17 +142,25 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 	if err := h.hopeless(ctx, w, came); err != nil {
 		return err
 	}
-	for {
+	sent := make(chan error, 1)
+	for from := w.data; ; {
 		select {
-		case data, more := <-w.data:
+		case data, more := <-from:
 			if !more {
 				return w.why
 			}
-			came = time.Now()
-			if err := stream.Send(&pb.FetchFileResponse{Data: data}); err != nil {
+			came, from = time.Now(), nil
+			// A client that does not read holds it up until the stream ends.
+			go func() { sent <- stream.Send(&pb.FetchFileResponse{Data: data}) }()
+		case err := <-sent:
+			if err != nil {
 				return err
 			}
+			came, from = time.Now(), w.data
 		case <-look.C:
+			if from == nil && time.Since(came) >= h.server.config.Timing.RelayPatience {
+				return fmt.Errorf("%w: nothing of %s was taken for too long", taskqueue.ErrConflict, w.file.LFN.Local())
+			}
 			if err := h.hopeless(ctx, w, came); err != nil {
 				return err
 			}
@@ -160,8 +178,8 @@ func (h *fileHandlers) hopeless(ctx context.Context, w *relay, came time.Time) e
 	if err := h.server.access.recheck(callerOf(ctx), time.Now()); err != nil {
 		return err
 	}
-	if waited := time.Since(came); waited >= relayPatience {
-		return fmt.Errorf("%w: no pilot of site %s sends %s for %s", taskqueue.ErrConflict, w.site, w.file.LFN.Local(), relayPatience)
+	if waited := time.Since(came); waited >= h.server.config.Timing.RelayPatience {
+		return fmt.Errorf("%w: no pilot of site %s sends %s for %s", taskqueue.ErrConflict, w.site, w.file.LFN.Local(), waited.Round(time.Second))
 	}
 	return h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		found, err := t.Sites().Load(w.site)

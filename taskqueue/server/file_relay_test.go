@@ -16,6 +16,10 @@ import (
 
 // cachedOutput has a pilot of a site without storage make a final output.
 func cachedOutput(t *testing.T, options ...option) (q *queue, p *pilot, name string) {
+	return cachedOutputOf(t, 5, options...)
+}
+
+func cachedOutputOf(t *testing.T, size int64, options ...option) (q *queue, p *pilot, name string) {
 	q = start(t, options...)
 	if _, err := q.admin().AddSite(q.ctx, &pb.AddSiteRequest{Settings: &pb.SiteSettings{Name: "siteA"}}); err != nil {
 		t.Fatal(err)
@@ -24,7 +28,7 @@ func cachedOutput(t *testing.T, options ...option) (q *queue, p *pilot, name str
 	p.introduce()
 	request := single("flow")
 	request.Tasks[0].Outputs = []*pb.Binding{{Lfn: "out", Name: "out"}}
-	request.Outputs = []string{"out"}
+	request.Outputs, request.Group = []string{"out"}, "*"
 	id := q.mustSubmit(request)
 	var lease *pb.Lease
 	q.eventually("the task is leased", func() bool {
@@ -35,7 +39,8 @@ func cachedOutput(t *testing.T, options ...option) (q *queue, p *pilot, name str
 		return lease != nil
 	})
 	told := p.report(0, lease)
-	told.Outcomes = []*pb.Outcome{p.outcome(lease, 0)} // of 5 bytes
+	told.Outcomes = []*pb.Outcome{p.outcome(lease, 0)}
+	told.Outcomes[0].GetOutputs()[0].SizeBytes = size
 	if _, err := p.Sync(q.ctx, told); err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +144,11 @@ func TestFilesPassThroughTheQueue(t *testing.T) {
 	}
 }
 
-// The queue passes a bounded number of files, and is free again when clients go.
+// The queue passes a bounded number of files, a quarter of them to one person at most, and
+// is free again when clients go.
 func TestFilesThroughTheQueueAreBounded(t *testing.T) {
 	q, _, name := cachedOutput(t)
-	people := q.submit()
-	full := func() bool {
+	full := func(people *client) bool {
 		stream, err := people.FetchFile(q.ctx, &pb.FetchFileRequest{Lfn: name})
 		if err != nil {
 			t.Fatal(err)
@@ -160,15 +165,35 @@ func TestFilesThroughTheQueueAreBounded(t *testing.T) {
 			return false
 		}
 	}
-	for n := range 17 {
-		if full() {
-			if n != 16 {
-				t.Errorf("%d files pass at once", n)
-			}
-			return
+	for _, person := range []string{"alice", "bob", "carol", "dave", "erin"} {
+		people, n := q.person(person), 0
+		for n < 5 && !full(people) {
+			n++
+		}
+		if want := map[bool]int{false: 4, true: 0}[person == "erin"]; n != want {
+			t.Errorf("%d files pass to %s, want %d", n, person, want)
 		}
 	}
-	t.Error("nothing bounds them")
+}
+
+// A client that reads nothing loses its place.
+func TestAFileThatIsNotTakenIsNotWaitedFor(t *testing.T) {
+	q, p, name := cachedOutputOf(t, 1<<40, func(c *serverConfig) { c.Timing.RelayPatience = time.Second })
+	stream, err := q.submit().FetchFile(q.ctx, &pb.FetchFileRequest{Lfn: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sending, err := p.SendFile(q.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := p.wanted().GetId()
+	for err == nil { // until the queue takes no more of it
+		err = sending.Send(&pb.SendFileRequest{Id: id, Data: make([]byte, 1<<20)})
+	}
+	for err = nil; err == nil; _, err = stream.Recv() {
+	}
+	wantRefusal(t, err, codes.Aborted, "CONFLICT")
 }
 
 // Caches are gone with the pilots of a site, also where the catalogue still looks for what
