@@ -13,20 +13,9 @@ import (
 
 // Who has no token of another issuer is told where one is looked for.
 func TestATokenThatIsNotThereIsNamed(t *testing.T) {
-	authority, err := identity.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, _ := authority.PEM()
+	access := writeAccess(t, identity.AccessFile{Role: identity.RoleBearer})
 	folder := t.TempDir()
-	access, empty := filepath.Join(folder, "bearer.json"), filepath.Join(folder, "empty")
-	file := identity.AccessFile{
-		Version: identity.AccessVersion, Queue: []string{"queue.invalid:7420"}, CAPEM: string(certificate), Role: identity.RoleBearer,
-		Expires: time.Now().Add(time.Hour),
-	}
-	if err := file.Write(access); err != nil {
-		t.Fatal(err)
-	}
+	empty := filepath.Join(folder, "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -40,4 +29,29 @@ func TestATokenThatIsNotThereIsNamed(t *testing.T) {
 			t.Errorf("with %s: %v", token, err)
 		}
 	}
+}
+
+// A flag of the pilot that is no good is wrong usage, before it calls the queue.
+func TestPayloadsNeedAnAccountThatIsThere(t *testing.T) {
+	access := writeAccess(t, identity.AccessFile{Role: identity.RolePilot, Site: "siteA", Token: "pil_aaaaaaaaaaaaaaaa_" + strings.Repeat("a", 52)})
+	_, err := call(t, "pilot", "--access", access, "--payload-user", "no:body")
+	if err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), "--payload-user no:body") {
+		t.Error(err)
+	}
+}
+
+// writeAccess fills and writes an access file for a queue that is not there.
+func writeAccess(t *testing.T, file identity.AccessFile) (path string) {
+	t.Helper()
+	authority, err := identity.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, _ := authority.PEM()
+	file.Version, file.Queue, file.CAPEM, file.Expires = identity.AccessVersion, []string{"queue.invalid:7420"}, string(certificate), time.Now().Add(time.Hour)
+	path = filepath.Join(t.TempDir(), "access.json")
+	if err := file.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

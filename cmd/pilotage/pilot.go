@@ -114,6 +114,9 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	if err := config.Complete(a.getenv, time.Now()); err != nil {
 		return usage(err)
 	}
+	if _, err := agent.PayloadAccount(config.PayloadUser); err != nil {
+		return usage(err)
+	}
 	if f.check {
 		return a.checkPilot(c, config)
 	}

@@ -14,9 +14,9 @@ import (
 // errRoot tells what a pilot that root has started needs.
 var errRoot = errors.New("root has started this pilot, and payloads are not to be root: name their account with --payload-user, e.g. nobody, or start the pilot as a plain user (--payload-user root is for containers that have no other account)")
 
-// payloadAccount reads the account of payloads, a name or UID:GID; nil is the
+// PayloadAccount reads the account of payloads, a name or UID:GID; nil is the
 // pilot's own.
-func payloadAccount(text string) (*exec.Account, error) {
+func PayloadAccount(text string) (*exec.Account, error) {
 	switch {
 	case text == "root" && os.Geteuid() == 0:
 		return nil, nil

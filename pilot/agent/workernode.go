@@ -188,7 +188,7 @@ func (n *workerNode) execConfig(folder string, ports []string, log *slog.Logger)
 		return config, err
 	}
 	config.Network.Pilotage = ownPorts(n.config.Access.Queue, ports, node.DefaultPorts, listens)
-	config.PayloadUser, err = payloadAccount(n.config.PayloadUser)
+	config.PayloadUser, err = PayloadAccount(n.config.PayloadUser)
 	return config, err
 }
 
