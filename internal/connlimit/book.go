@@ -39,23 +39,29 @@ type book[C comparable] struct {
 	bytes    map[C]int64
 	bytesOf  map[party]int64
 	bytesAll int64
+
+	calls    map[C]int // open ones: until the whole answer has gone, or either side has given them up
+	callsOf  map[party]int
+	callsAll int
 }
 
 func newBook[C comparable](limits Limits) *book[C] {
 	return &book[C]{
 		limits: limits, holders: make(map[party][]C), of: make(map[C]party),
 		bytes: make(map[C]int64), bytesOf: make(map[party]int64),
+		calls: make(map[C]int), callsOf: make(map[party]int),
 	}
 }
 
 // add books a connection, also one that changes hands, and returns the connection
 // that has to go for it, if one has.
 func (b *book[C]) add(c C, p party) (out C, over bool) {
-	bytes := b.bytes[c]
+	bytes, calls := b.bytes[c], b.calls[c]
 	b.remove(c)
 	b.of[c] = p
 	b.holders[p] = append(b.holders[p], c)
 	b.count(c, bytes)
+	b.open(c, calls)
 	if p.stranger {
 		b.strangers++
 	}
@@ -102,6 +108,17 @@ func mostOf[K comparable](all iter.Seq[K], bytes map[K]int64) (most K) {
 	return most
 }
 
+// open books calls that have begun, or have ended.
+func (b *book[C]) open(c C, calls int) {
+	p, known := b.of[c]
+	if !known {
+		return
+	}
+	b.calls[c] += calls
+	b.callsOf[p] += calls
+	b.callsAll += calls
+}
+
 func (b *book[C]) count(c C, bytes int64) {
 	b.bytes[c] += bytes
 	b.bytesOf[b.of[c]] += bytes
@@ -138,6 +155,8 @@ func (b *book[C]) remove(c C) {
 	}
 	b.count(c, -b.bytes[c])
 	delete(b.bytes, c)
+	b.open(c, -b.calls[c])
+	delete(b.calls, c)
 	delete(b.of, c)
 	if p.stranger {
 		b.strangers--
@@ -152,5 +171,6 @@ func (b *book[C]) remove(c C) {
 	if b.holders[p] = left; len(left) == 0 {
 		delete(b.holders, p)
 		delete(b.bytesOf, p)
+		delete(b.callsOf, p)
 	}
 }

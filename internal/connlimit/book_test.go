@@ -50,6 +50,17 @@ func TestAFloodDisplacesItsOwnConnections(t *testing.T) {
 			if len(open) > 0 {
 				heavy := rapid.SampledFrom(open).Draw(t, "heavy")
 				bytes := rapid.Int64Range(-b.bytes[heavy], 30).Draw(t, "bytes")
+				b.open(heavy, rapid.IntRange(-b.calls[heavy], 3).Draw(t, "calls"))
+				calls, callsOf := 0, make(map[party]int)
+				for c, n := range b.calls {
+					calls += n
+					callsOf[b.of[c]] += n
+				}
+				for p, n := range b.callsOf {
+					if n != callsOf[p] || calls != b.callsAll {
+						t.Fatalf("%v has %d calls of %d, booked are %d of %d", p, callsOf[p], calls, n, b.callsAll)
+					}
+				}
 				out, over := b.bring(heavy, bytes)
 				sums, all := make(map[party]int64), int64(0)
 				for c, bytes := range b.bytes {

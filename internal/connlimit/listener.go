@@ -181,12 +181,26 @@ func (p *paced) Write(from []byte) (int, error) {
 func (p *paced) count(follow func(*messages) error) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	before := p.messages.held
+	before, calls := p.messages.held, len(p.messages.calls)
 	err := follow(&p.messages)
+	if more := len(p.messages.calls) - calls; more != 0 {
+		p.below.listener.mutex.Lock()
+		p.below.listener.book.open(p.below, more)
+		p.below.listener.mutex.Unlock()
+	}
 	if more := p.messages.held - before; more != 0 {
 		p.below.bring(more)
 	}
 	return err
+}
+
+// Calls tells how many calls are open over connections of this one's party, and of
+// everybody: those whose answers nobody reads, too.
+func (c *Conn) Calls() (own, all int) {
+	c.listener.mutex.Lock()
+	defer c.listener.mutex.Unlock()
+	b := c.listener.book
+	return b.callsOf[b.of[c]], b.callsAll
 }
 
 func (c *Conn) bring(bytes int64) {

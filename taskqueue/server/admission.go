@@ -35,6 +35,9 @@ const (
 	// crowdedCalls is how many calls are under way when each identity gets crowdedShare.
 	crowdedCalls = 6 * 1024
 	crowdedShare = 64
+	// unread is how many calls of one identity are over for the queue while nobody has taken
+	// their answers, which are in memory.
+	unread = 128
 	// refusedStep is how much later a connection is read after each call that was refused.
 	refusedStep = 2 * time.Millisecond
 	// identityBytes and bytesInAll bound what calls under way have brought. While they
@@ -132,7 +135,7 @@ func (a *admission) admit(ctx context.Context, info *tap.Info) (context.Context,
 	if conn != nil && c.party() != "" {
 		conn.Known(party)
 	}
-	if !a.calls.begin(party, limit) {
+	if answersWait(conn, limit) || !a.calls.begin(party, limit) {
 		c.arrival.arrived()
 		err := statusOf(&busyError{after: a.shares.refuse(party)})
 		a.refuse(conn, err, party)
@@ -143,6 +146,19 @@ func (a *admission) admit(ctx context.Context, info *tap.Info) (context.Context,
 		a.calls.end(party)
 	})
 	return context.WithValue(inside, callerKey{}, c), nil
+}
+
+// answersWait tells whether more calls of a connection's party are open than it may have
+// under way and unread.
+func answersWait(conn *connlimit.Conn, limit int) bool {
+	if conn == nil {
+		return false
+	}
+	own, all := conn.Calls()
+	if all > crowdedCalls {
+		limit = min(limit, crowdedShare)
+	}
+	return own > limit+unread
 }
 
 func (a *admission) refuse(conn *connlimit.Conn, err error, who string) {

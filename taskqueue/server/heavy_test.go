@@ -2,8 +2,11 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -12,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pilotage-grid/pilotage/identity"
@@ -115,4 +120,55 @@ func TestLargeMessagesFillNoMemory(t *testing.T) {
 			break
 		}
 	}
+}
+
+// Answers that nobody reads are in the queue's memory: whoever leaves too many of them,
+// over however many connections, is refused until they are gone.
+func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+	q := start(t)
+	request := &pb.SubmitWorkflowRequest{IdempotencyKey: "k", Name: "w"}
+	for i := range 1000 {
+		request.Tasks = append(request.Tasks, plain(fmt.Sprintf("t%060d", i)))
+	}
+	id := q.mustSubmit(request)
+	token := q.access("submit").Token
+	list := &pb.ListTasksRequest{Workflow: id, PageSize: 1000, Full: true} // more than a stream's window
+	var lazy *client
+	var clients []*client
+	left := 0
+	for ; left < 1000; left++ {
+		if left%200 == 0 {
+			var err error
+			if lazy, err = connect(q.server.Addresses().GRPC, q.caPEM(), token, nil, grpc.WithStaticStreamWindowSize(65535), grpc.WithStaticConnWindowSize(1<<24)); err != nil {
+				t.Fatal(err)
+			}
+			defer lazy.Close()
+			clients = append(clients, lazy)
+		}
+		stream, err := lazy.NewStream(q.ctx, &grpc.StreamDesc{ServerStreams: true}, pb.TaskService_ListTasks_FullMethodName)
+		if err == nil {
+			err = errors.Join(stream.SendMsg(list), stream.CloseSend())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := stream.Header(); answer == nil { // it was refused
+			wantRefusal(t, cmp.Or(err, stream.RecvMsg(&pb.ListTasksResponse{})), codes.ResourceExhausted, "BUSY")
+			break
+		}
+	}
+	if left < 512 || left > 700 {
+		t.Errorf("%d answers are left lying", left)
+	}
+	if _, err := q.admin().ListTasks(q.ctx, list); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	for _, c := range clients {
+		_ = c.Close()
+	}
+	people := q.submit()
+	q.eventually("the answers are gone", func() bool {
+		_, err := people.ListTasks(q.ctx, list)
+		return err == nil
+	})
 }

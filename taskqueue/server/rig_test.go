@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,12 +148,12 @@ func dialWith(t testing.TB, address string, caPEM []byte, token string, member *
 	return c
 }
 
-func connect(address string, caPEM []byte, token string, member *identity.MemberCertificate) (*client, error) {
+func connect(address string, caPEM []byte, token string, member *identity.MemberCertificate, more ...grpc.DialOption) (*client, error) {
 	config, err := identity.QueueClientTLS(caPEM, "", member)
 	if err != nil {
 		return nil, err
 	}
-	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config))}
+	options := slices.Concat(more, []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config))})
 	if token != "" {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
 	}
