@@ -1,10 +1,12 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
 
+	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -82,6 +84,9 @@ func (d *Download) accept(manifest disk.Manifest, digest task.Digest, from task.
 	}
 	if d.into == nil {
 		into, err := d.Create(manifest.Size)
+		if full := (*cache.NoSpaceError)(nil); d.Size < 0 && errors.As(err, &full) {
+			return &CorruptError{Peer: from, Key: d.Key, Reason: fmt.Sprintf("there is no room for the %d bytes that it says the file has: %v", manifest.Size, err)}
+		}
 		if err != nil {
 			return &WriteError{Err: err}
 		}

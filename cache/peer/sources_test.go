@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -277,6 +278,34 @@ func TestSlowPeer(t *testing.T) {
 	}
 	if _, err := v.client("siteA", "").Fetch(t.Context(), d, good.Holder); err != nil || !bytes.Equal(got.data, data) {
 		t.Errorf("elsewhere: %v", err)
+	}
+}
+
+// Where the size is not known, one for which there is no room may be made up: the fault of
+// whoever tells it, not of this pilot.
+func TestAPeerThatMakesUpASize(t *testing.T) {
+	v := newVO(t)
+	good := v.serve(ServerConfig{})
+	data := content(1, 1000)
+	key := good.hold(t, data, "made")
+	from := v.liar(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(manifestText{Size: 1000 * disk.ChunkSize, Chunk: disk.ChunkSize, Chunks: make([]task.Digest, 1000)})
+	})
+	c := v.client("siteA", "")
+	d, got := into(task.KeyOf("made", task.Digest{}), -1)
+	room := d.Create
+	d.Create = func(size task.Bytes) (io.WriterAt, error) {
+		if size > 10*disk.ChunkSize {
+			return nil, &cache.NoSpaceError{}
+		}
+		return room(size)
+	}
+	var corrupt *CorruptError
+	if _, err := c.Fetch(t.Context(), d, from); !errors.As(err, &corrupt) || corrupt.Peer != from.Peer {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Fetch(t.Context(), d, good.Holder); err != nil || !bytes.Equal(got.data, data) {
+		t.Errorf("elsewhere (%s): %v", key, err)
 	}
 }
 
