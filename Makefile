@@ -51,12 +51,13 @@ build: ## Build the static binary bin/pilotage
 	$(STATIC) go build -ldflags "-s -w" -o pilot/exec/spawner.bin ./pilot/exec/spawner/static
 	$(STATIC) go build -tags spawner -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pilotage ./cmd/pilotage
 
-# Each target gets the same time on one processor, FUZZ_EACH=n seconds.
+# Each target gets the same time on one processor, FUZZ_EACH=n seconds; FUZZ_KEEP=1 keeps
+# the inputs that reach new code in testdata.
 FUZZ_SECONDS := 600
 FUZZ_EACH     = $$(($(FUZZ_SECONDS) / $$(grep -ro --include='*_test.go' '^func Fuzz' . | wc -l)))
 .PHONY: fuzz
 fuzz: ## Fuzz all that comes from outside, 10 minutes of processor time in all
-	.ci/fuzz $(FUZZ_EACH)
+	FUZZ_KEEP=$(FUZZ_KEEP) .ci/fuzz $(FUZZ_EACH)
 
 # The same flags as `make build`; each build makes the program that starts payloads
 # anew, for its architecture.
