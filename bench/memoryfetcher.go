@@ -75,7 +75,7 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	holders, err := f.occupant.Locator.Locate(ctx, missing)
+	holders, err := f.occupant.Locator.Locate(ctx, missing, nil)
 	if err != nil {
 		return nil, err
 	}

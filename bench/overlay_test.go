@@ -113,7 +113,7 @@ func TestCachesByShareOfTheWorkingSet(t *testing.T) {
 // found answers as the overlay would.
 type found map[task.FileKey][]fetch.Holder
 
-func (f found) Locate(context.Context, []task.FileKey) (map[task.FileKey][]fetch.Holder, error) {
+func (f found) Locate(context.Context, []task.FileKey, []task.PeerID) (map[task.FileKey][]fetch.Holder, error) {
 	return f, nil
 }
 

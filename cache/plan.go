@@ -293,8 +293,24 @@ func (p *Planner) tick() {
 	}
 	p.unlocated = nil
 	if len(keys) > 0 {
-		p.emit(Locate{Keys: keys})
+		p.emit(Locate{Keys: keys, Doubted: p.doubted(keys)})
 	}
+}
+
+// doubted are the peers that are shunned, and those that some files were not got from in
+// earlier rounds.
+func (p *Planner) doubted(keys []task.FileKey) []task.PeerID {
+	var peers []task.PeerID
+	for peer, state := range p.peers {
+		if state.shunned.After(p.now) {
+			peers = append(peers, peer)
+		}
+	}
+	for _, key := range keys {
+		peers = append(peers, p.fetches[key].tried()...)
+	}
+	slices.Sort(peers)
+	return slices.Compact(peers)
 }
 
 // renew tells the home that a granted read is alive, not too often.

@@ -71,9 +71,16 @@ func (p *Planner) choose(f *fetch) {
 
 // sortPeers returns the candidates that can be asked now, whether others could
 // but for the limit per peer, and when the next of the rest can (zero: never). Those
-// that are shunned wait only where there is nothing else to read.
+// that are shunned are asked only where there is nothing else to read.
 func (p *Planner) sortPeers(f *fetch) (able []*candidate, limited bool, next time.Time) {
-	elsewhere := f.nextReplica(p.config.Site) != nil
+	able, limited, next = p.sort(f, func(state *peerState) bool { return !state.shunned.After(p.now) })
+	if len(able) == 0 && !limited && next.IsZero() && f.nextReplica(p.config.Site) == nil {
+		return p.sort(f, func(*peerState) bool { return true })
+	}
+	return able, limited, next
+}
+
+func (p *Planner) sort(f *fetch, asked func(*peerState) bool) (able []*candidate, limited bool, next time.Time) {
 	for _, c := range f.candidates {
 		if c.out {
 			continue
@@ -82,10 +89,10 @@ func (p *Planner) sortPeers(f *fetch) (able []*candidate, limited bool, next tim
 		inFlight := 0
 		if state := p.peers[c.Peer]; state != nil {
 			inFlight = state.inFlight
-			if elsewhere && state.shunned.After(p.now) {
+			if !asked(state) {
 				continue
 			}
-			from = later(from, later(state.busyUntil, state.shunned))
+			from = later(from, state.busyUntil)
 		}
 		switch {
 		case from.After(p.now):

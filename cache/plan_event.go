@@ -90,8 +90,12 @@ func (Progress) planEvent()     {}
 func (TransferDone) planEvent() {}
 func (Tick) planEvent()         {}
 
-// Locate asks the overlay who holds files; Located answers.
-type Locate struct{ Keys []task.FileKey }
+// Locate asks the overlay who holds files; Located answers. It goes on looking where
+// nobody is named but peers that are doubted.
+type Locate struct {
+	Keys    []task.FileKey
+	Doubted []task.PeerID
+}
 
 // AskHome asks the file's home whether to read a storage element;
 // HomeAnswered answers.

@@ -251,6 +251,10 @@ func (s *scenario) stepPlanner(event PlanEvent) {
 			text = fmt.Sprintf("failed: waiter %d, lost %t: %v", a.Waiter, a.Err.Lost, a.Err)
 		case AskHome:
 			text = fmt.Sprintf("ask %d: %s tried %v", a.Ask, a.Key, a.Tried)
+		case Locate:
+			if text = fmt.Sprintf("Locate {%v}", a.Keys); len(a.Doubted) > 0 {
+				text += fmt.Sprintf(" and not from %v", a.Doubted)
+			}
 		default:
 			text = fmt.Sprintf("%T %v", action, action)
 		}

@@ -95,10 +95,12 @@ type Announce struct{ Files []task.FileKey }
 // Withdraw tells that it no longer does.
 type Withdraw struct{ Files []task.FileKey }
 
-// Locate asks who holds files; Located follows.
+// Locate asks who holds files; Located follows. Whom the asker doubts is named, but where
+// nobody else holds a file the search goes on.
 type Locate struct {
-	N     uint64
-	Files []task.FileKey
+	N       uint64
+	Files   []task.FileKey
+	Doubted []task.PeerID
 }
 
 // Leave ends the membership; Left follows when the rest of the site knows.

@@ -17,7 +17,8 @@ type search struct {
 	number   uint64
 	user     uint64
 	files    map[task.FileKey]*wanted
-	open     int // files that are not settled
+	doubted  []task.PeerID // by who asks
+	open     int           // files that are not settled
 	deadline time.Time
 }
 
@@ -61,7 +62,7 @@ func (f *finder) deadline() (first time.Time) {
 // locate begins a search with what this pilot keeps itself.
 func (f *finder) locate(s *step, m *membership, kept *records, e Locate) {
 	f.count++
-	sought := &search{number: f.count, user: e.N, files: make(map[task.FileKey]*wanted, len(e.Files))}
+	sought := &search{number: f.count, user: e.N, doubted: e.Doubted, files: make(map[task.FileKey]*wanted, len(e.Files))}
 	f.searches[sought.number] = sought
 	for _, file := range e.Files {
 		if sought.files[file] != nil {
@@ -105,6 +106,11 @@ func (w *wanted) add(now time.Time, m *membership, kept *records, r Record) {
 // maxDoubted bounds the holders of a file that are named though they have withdrawn it.
 const maxDoubted = 8
 
+// suffices tells whether somebody holds the file whom the asker does not doubt.
+func (w *wanted) suffices(doubted []task.PeerID) bool {
+	return slices.ContainsFunc(w.holders, func(h Holder) bool { return !slices.Contains(doubted, h.Peer) })
+}
+
 // found are the holders. Where there is none, those count that have withdrawn the file:
 // the word of one member alone hides nothing.
 func (w *wanted) found() []Holder {
@@ -120,11 +126,12 @@ func (f *finder) ask(s *step, m *membership, sought *search, files []task.FileKe
 	outgoing := make(map[task.PeerID][]task.FileKey)
 	for _, file := range files {
 		w := sought.files[file]
-		if w.settled || len(w.waiting) > 0 && len(w.holders) == 0 {
+		enough := w.suffices(sought.doubted)
+		if w.settled || len(w.waiting) > 0 && !enough {
 			continue
 		}
 		var next []task.PeerID
-		if len(w.holders) == 0 {
+		if !enough {
 			next = w.next(s.now, m, KeyOfFile(file), f.config.Locations.FindMost)
 		}
 		if len(next) == 0 {

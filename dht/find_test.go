@@ -125,3 +125,26 @@ func TestAForgedWithdrawalHidesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Where nobody is named but those that the asker doubts, more members are asked: who keeps
+// a file's locations may name nobody but itself.
+func TestASearchGoesOnPastHoldersInDoubt(t *testing.T) {
+	p, f := worker(t, member(0), member(1), number(0, 20)), file(t)
+	liar := member(7).Peer
+	finds := sent[dht.Find](p.step(dht.Locate{N: 1, Files: []task.FileKey{f}, Doubted: []task.PeerID{liar}}))
+	held := func(holder task.PeerID) []dht.Record {
+		return []dht.Record{{File: f, Holder: holder, DataURL: "https://x", Seq: 1, TTL: time.Minute}}
+	}
+	next := sent[dht.Find](p.get(finds[0].to, dht.Found{N: finds[0].message.N, Records: held(liar)}))
+	if len(next) != 2 {
+		t.Fatalf("then asked %v", recipients(next))
+	}
+	var actions []dht.Action
+	for _, find := range next {
+		actions = append(actions, p.get(find.to, dht.Found{N: find.message.N, Records: held(member(9).Peer)})...)
+	}
+	located := done[dht.Located](actions)
+	if len(located) != 1 || len(located[0].Holders[f]) != 2 {
+		t.Errorf("located %v", located)
+	}
+}

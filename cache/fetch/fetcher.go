@@ -17,9 +17,10 @@ import (
 )
 
 // Locator finds the holders of files in the overlay. Keys that nobody holds
-// are absent from the answer.
+// are absent from the answer. It goes on looking where nobody is named but peers that
+// are doubted.
 type Locator interface {
-	Locate(ctx context.Context, keys []task.FileKey) (map[task.FileKey][]Holder, error)
+	Locate(ctx context.Context, keys []task.FileKey, doubted []task.PeerID) (map[task.FileKey][]Holder, error)
 }
 
 // Config of a Fetcher.
@@ -146,7 +147,7 @@ func (f *Fetcher) step(event cache.PlanEvent) {
 func (f *Fetcher) perform(action cache.PlanAction) {
 	switch a := action.(type) {
 	case cache.Locate:
-		f.locate(a.Keys)
+		f.locate(a)
 	case cache.AskHome:
 		f.askHome(a)
 	case cache.TransferFromPeers:
@@ -170,12 +171,12 @@ func (f *Fetcher) perform(action cache.PlanAction) {
 	}
 }
 
-func (f *Fetcher) locate(keys []task.FileKey) {
+func (f *Fetcher) locate(a cache.Locate) {
 	f.spawn(func() func() {
 		ctx, cancel := context.WithTimeout(f.ctx, f.config.LocateTimeout)
 		defer cancel()
-		holders, err := f.config.Locator.Locate(ctx, keys)
-		return func() { f.step(cache.Located{Keys: keys, Holders: holders, Err: err}) }
+		holders, err := f.config.Locator.Locate(ctx, a.Keys, a.Doubted)
+		return func() { f.step(cache.Located{Keys: a.Keys, Holders: holders, Err: err}) }
 	})
 }
 

@@ -85,7 +85,7 @@ func newSite(t testing.TB) *site {
 }
 
 // Locate implements Locator with the table.
-func (s *site) Locate(_ context.Context, keys []task.FileKey) (map[task.FileKey][]Holder, error) {
+func (s *site) Locate(_ context.Context, keys []task.FileKey, _ []task.PeerID) (map[task.FileKey][]Holder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := map[task.FileKey][]Holder{}

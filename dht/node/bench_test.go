@@ -41,7 +41,7 @@ func BenchmarkLocate(b *testing.B) {
 	}
 	pilots[1].Announce(files...)
 	found := func() bool {
-		holders, err := pilots[2].Locate(b.Context(), files)
+		holders, err := pilots[2].Locate(b.Context(), files, nil)
 		return err == nil && len(holders) == len(files)
 	}
 	eventually(b, "all locations", found)

@@ -61,7 +61,7 @@ func TestLocationsAreHandedOverOnLeave(t *testing.T) {
 	}
 	holder.Announce(file)
 	found := func() bool {
-		holders, err := asker.Locate(t.Context(), []task.FileKey{file})
+		holders, err := asker.Locate(t.Context(), []task.FileKey{file}, nil)
 		return err == nil && len(holders[file]) == 1
 	}
 	eventually(t, "the location before", found)
@@ -76,7 +76,7 @@ func TestCallsEndWhenTheNodeIsClosed(t *testing.T) {
 	s := newSite(t, "siteA")
 	p := s.join()
 	p.close()
-	if _, err := p.Locate(t.Context(), []task.FileKey{"lfn:a"}); !errors.Is(err, ErrClosed) {
+	if _, err := p.Locate(t.Context(), []task.FileKey{"lfn:a"}, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("Locate: %v, want ErrClosed", err)
 	}
 	if err := p.Leave(t.Context()); !errors.Is(err, ErrClosed) {
@@ -96,7 +96,7 @@ func TestLocateEndsWithItsContext(t *testing.T) {
 	p := s.listen() // no loop: nobody answers
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := p.Locate(ctx, []task.FileKey{"lfn:a"}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := p.Locate(ctx, []task.FileKey{"lfn:a"}, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want the context's end", err)
 	}
 	if len(p.questions.open) != 0 {

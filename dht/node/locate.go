@@ -41,13 +41,14 @@ func (q *questions) answer(number uint64, holders map[task.FileKey][]dht.Holder)
 const locateBatch = 1000
 
 // Locate asks the site who holds files; those that nobody holds are absent
-// from the answer. It needs Run to go on.
-func (n *Node) Locate(ctx context.Context, files []task.FileKey) (map[task.FileKey][]dht.Holder, error) {
+// from the answer. Where only members that are doubted are named, more of the site is
+// asked. It needs Run to go on.
+func (n *Node) Locate(ctx context.Context, files []task.FileKey, doubted []task.PeerID) (map[task.FileKey][]dht.Holder, error) {
 	holders := make(map[task.FileKey][]dht.Holder, len(files))
 	for len(files) > 0 {
 		batch := files[:min(locateBatch, len(files))]
 		files = files[len(batch):]
-		some, err := n.locate(ctx, batch)
+		some, err := n.locate(ctx, batch, doubted)
 		if err != nil {
 			return nil, fmt.Errorf("locate %d files: %w", len(batch), err)
 		}
@@ -58,9 +59,9 @@ func (n *Node) Locate(ctx context.Context, files []task.FileKey) (map[task.FileK
 	return holders, nil
 }
 
-func (n *Node) locate(ctx context.Context, files []task.FileKey) (map[task.FileKey][]dht.Holder, error) {
+func (n *Node) locate(ctx context.Context, files []task.FileKey, doubted []task.PeerID) (map[task.FileKey][]dht.Holder, error) {
 	number, answer := n.questions.ask()
-	n.post(dht.Locate{N: number, Files: files})
+	n.post(dht.Locate{N: number, Files: files, Doubted: doubted})
 	select {
 	case holders := <-answer:
 		return holders, nil

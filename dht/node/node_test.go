@@ -61,13 +61,13 @@ func TestTenPilotsOnOneSite(t *testing.T) {
 		pilots[5].Announce(file)
 		for _, asker := range []*pilot{pilots[0], pilots[9]} {
 			eventually(t, "both holders at "+string(asker.self.Pilot), func() bool {
-				found, err := asker.Locate(t.Context(), []task.FileKey{file, other})
+				found, err := asker.Locate(t.Context(), []task.FileKey{file, other}, nil)
 				return err == nil && len(found[file]) == 2 && len(found[other]) == 0
 			})
 		}
 		pilots[4].Withdraw(file)
 		eventually(t, "one holder left", func() bool {
-			found, err := pilots[0].Locate(t.Context(), []task.FileKey{file})
+			found, err := pilots[0].Locate(t.Context(), []task.FileKey{file}, nil)
 			return err == nil && len(found[file]) == 1 && found[file][0].Peer == pilots[5].self.Peer
 		})
 	})

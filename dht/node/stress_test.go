@@ -23,7 +23,7 @@ func TestCloseAtAnyMoment(t *testing.T) {
 						p.Broadcast(uint64(100*n+k), []byte("x"), true)
 						p.Announce("lfn:a")
 						p.Members()
-						if _, err := p.Locate(t.Context(), []task.FileKey{"lfn:a"}); err != nil {
+						if _, err := p.Locate(t.Context(), []task.FileKey{"lfn:a"}, nil); err != nil {
 							return // closed meanwhile
 						}
 					}

@@ -134,11 +134,11 @@ func (w *network) homeOf(key task.FileKey) (task.PeerID, bool) {
 }
 
 // Locate satisfies fetch.Locator: it finds files through the overlay.
-func (w *network) Locate(ctx context.Context, keys []task.FileKey) (map[task.FileKey][]fetch.Holder, error) {
+func (w *network) Locate(ctx context.Context, keys []task.FileKey, doubted []task.PeerID) (map[task.FileKey][]fetch.Holder, error) {
 	if w.settings.isolated() {
 		return nil, nil
 	}
-	found, err := w.node.Locate(ctx, keys)
+	found, err := w.node.Locate(ctx, keys, doubted)
 	if err != nil {
 		return nil, err
 	}

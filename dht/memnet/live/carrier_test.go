@@ -25,7 +25,7 @@ func TestSiteOfRealNodes(t *testing.T) {
 		file := task.FileKey("lfn:db.fa")
 		pilots[4].Announce(file)
 		s.await(10*time.Second, "the holder", func() bool {
-			found, err := pilots[9].Locate(t.Context(), []task.FileKey{file})
+			found, err := pilots[9].Locate(t.Context(), []task.FileKey{file}, nil)
 			return err == nil && len(found[file]) == 1 && found[file][0].Peer == pilots[4].self.Peer
 		})
 		for kind, traffic := range s.carrier.SentByAll() {

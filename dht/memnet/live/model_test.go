@@ -88,7 +88,7 @@ func TestModelOfKademlia(t *testing.T) {
 		return !slices.ContainsFunc(real, func(o overlay) bool { return len(o.Members()) < size/3 })
 	})
 	theirs := measure(t, real, func(i int) dht.Member { return pilots[i].self }, func(asker int, file task.FileKey) {
-		if _, err := pilots[asker].Locate(t.Context(), []task.FileKey{file}); err != nil {
+		if _, err := pilots[asker].Locate(t.Context(), []task.FileKey{file}, nil); err != nil {
 			t.Fatal(err)
 		}
 	})
