@@ -32,8 +32,10 @@ type ListEntry struct {
 	No      uint64 // unique in the term, never reused
 	Version uint64 // N of the list version that introduced it
 	Class   uint32 // number of its ListClass
-	Task    *task.Task
-	Files   []FileInfo
+	// Task has what expressions may look at: ID, Resources, Priority, Walltime and Bound.
+	// No more of it travels.
+	Task  *task.Task
+	Files []FileInfo
 }
 
 // ListClass gives a class its number within the term.

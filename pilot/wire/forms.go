@@ -34,31 +34,6 @@ func keyFromBytes(data *[]byte) (task.FileKey, error) {
 	return task.KeyOf("", digest), nil
 }
 
-// listedFile is an input of a listed task. Most keys are made of the name: those
-// do not travel.
-type listedFile struct {
-	LFN    task.LFN
-	Size   task.Bytes
-	Source task.Source
-	Key    task.FileKey
-}
-
-func toListedFile(f *matcher.FileInfo) listedFile {
-	listed := listedFile{LFN: f.LFN, Size: f.Size, Source: f.Source}
-	if f.Key != task.KeyOf(f.LFN, task.Digest{}) {
-		listed.Key = f.Key
-	}
-	return listed
-}
-
-func fromListedFile(f *listedFile) (matcher.FileInfo, error) {
-	info := matcher.FileInfo{Key: f.Key, LFN: f.LFN, Size: f.Size, Source: f.Source}
-	if info.Key == "" {
-		info.Key = task.KeyOf(f.LFN, task.Digest{})
-	}
-	return info, nil
-}
-
 // columns are the tasks that a pilot ranks otherwise than their class says, each
 // at one index of every list. Clauses that fail are told once.
 type columns struct {

@@ -157,7 +157,8 @@ func listClass(t *rapid.T) matcher.ListClass {
 }
 
 func entry(t *rapid.T) *matcher.ListEntry {
-	listed := described(t)
+	all := described(t)
+	listed := task.Task{ID: all.ID, Resources: all.Resources, Priority: all.Priority, Walltime: all.Walltime, Bound: all.Bound}
 	return &matcher.ListEntry{
 		No: rapid.Uint64().Draw(t, "no"), Version: rapid.Uint64().Draw(t, "version"), Class: rapid.Uint32().Draw(t, "class"), Task: &listed,
 		Files: several(t, "files", 3, func(t *rapid.T) matcher.FileInfo {

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/pilotage-grid/pilotage/internal/codec"
-	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -51,9 +50,10 @@ var limits = map[string]codec.Range{
 	"task.Outcome.Process": codec.UpTo(math.MaxInt32), "task.Start.Process": codec.UpTo(math.MaxInt32),
 	"task.Start.Number": codec.UpTo(1 << 30), "task.Lease.Tasks": codec.UpTo(maxTasks), "task.LeasedTask.Number": codec.UpTo(1 << 30),
 
-	"matcher.ListDelta.Add": codec.UpTo(maxTasks), "matcher.ListDelta.Classes": codec.UpTo(maxTasks),
-	"matcher.ListSnapshot.Entries": codec.UpTo(maxTasks), "matcher.ListSnapshot.Classes": codec.UpTo(maxTasks),
-	"matcher.ListEntry.Files": codec.UpTo(task.MaxInputs), "wire.listedFile.Size": {Least: -1, Most: math.MaxInt64},
+	"matcher.ListDelta.Classes": codec.UpTo(maxTasks), "matcher.ListSnapshot.Classes": codec.UpTo(maxTasks),
+	"wire.listed.IDs": codec.UpTo(maxTasks), "wire.listed.Inputs[]": codec.UpTo(task.MaxInputs), "wire.listed.Names": codec.UpTo(maxItems),
+	"wire.listed.Sizes": codec.UpTo(maxItems), "wire.listed.Sizes[]": {Least: -1, Most: math.MaxInt64},
+	"wire.listed.Sources": codec.UpTo(maxItems), "wire.listed.Sources[]": codec.UpTo(int(task.SourceRemote)), "wire.listed.Keys": codec.UpTo(maxItems),
 	"wire.columns.Numbers": codec.UpTo(maxTasks), "wire.columns.Clauses[]": codec.UpTo(task.MaxExpression),
 	"matcher.Row.Classes": codec.UpTo(maxTasks), "matcher.RowUpdate.Classes": codec.UpTo(maxTasks),
 	"matcher.ClassAnswer.FailedClause": codec.UpTo(task.MaxExpression),
@@ -69,13 +69,6 @@ var limits = map[string]codec.Range{
 }
 
 func checkResources(r *task.Resources) error { return r.Validate() }
-
-func checkEntry(e *matcher.ListEntry) error {
-	if e.Task == nil {
-		return fmt.Errorf("the task is missing")
-	}
-	return nil
-}
 
 func checkAssignment(a *message.Assignment) error {
 	if len(a.Files) != len(a.Task.Inputs) {

@@ -25,12 +25,12 @@ var kinds = codec.Union[message.Message](
 )
 
 var messages = New([]reflect.Type{reflect.TypeFor[message.Message]()},
-	codec.Check(checkEntry), codec.Check(checkAssignment), codec.Check(checkAck), codec.Check(checkOutcome), codec.Check(checkResources))
+	codec.Check(checkAssignment), codec.Check(checkAck), codec.Check(checkOutcome), codec.Check(checkResources))
 
 // New makes a codec for types that hold messages, with the limits of messages.
 func New(types []reflect.Type, options ...codec.Option) *codec.Codec {
 	return codec.New(types, append(options, kinds, codec.Limits(limits), codec.Items(maxItems), codec.Form(keyToBytes, keyFromBytes),
-		codec.Form(toListedFile, fromListedFile), codec.Form(toColumns, fromColumns), codec.Form(toVariables, fromVariables),
+		codec.Form(toListed, fromListed), codec.Form(toColumns, fromColumns), codec.Form(toVariables, fromVariables),
 		codec.Form(toMoment, fromMoment))...)
 }
 

@@ -128,15 +128,14 @@ func TestDecodeRefuses(t *testing.T) {
 		message message.Message
 		want    string
 	}{
-		"a list without":    {listed(matcher.ListEntry{No: 1}), "task is missing"},
-		"a long name":       {listed(matcher.ListEntry{Task: &task.Task{ID: task.ID(long)}}), "TaskList: Delta: Add: Task: ID: 5000 bytes, at most 512"},
-		"an unknown source": {listed(matcher.ListEntry{Task: described, Files: []matcher.FileInfo{{Source: 9}}}), "Source: 9 is not from 0 to 3"},
-		"a negative size":   {listed(matcher.ListEntry{Task: described, Files: []matcher.FileInfo{{Size: -2}}}), "Size: -2 is not from -1"},
-		"a long key":        {listed(matcher.ListEntry{Task: described, Files: []matcher.FileInfo{{Key: task.FileKey(long)}}}), "Key: 5000 bytes"},
+		"a long name":       {listed(matcher.ListEntry{Task: &task.Task{ID: task.ID(long)}}), "TaskList: Delta: Add: IDs: 5000 bytes, at most 512"},
+		"an unknown source": {listed(matcher.ListEntry{Task: described, Files: []matcher.FileInfo{{Source: 9}}}), "Sources: 9 is not from 0 to 3"},
+		"a negative size":   {listed(matcher.ListEntry{Task: described, Files: []matcher.FileInfo{{Size: -2}}}), "Sizes: -2 is not from -1"},
+		"a long key":        {listed(matcher.ListEntry{Task: described, Files: []matcher.FileInfo{{Key: task.FileKey(long)}}}), "Keys: 5000 bytes"},
 		"negative resources": {
 			listed(matcher.ListEntry{Task: &task.Task{Resources: task.Resources{Cores: -1}}}), "cannot be negative",
 		},
-		"too many arguments": {listed(matcher.ListEntry{Task: &task.Task{Argv: make([]string, task.MaxArgv+1)}}), "Argv: "},
+		"too many arguments": {message.Assign{Tasks: []message.Assignment{{Task: task.Task{Argv: make([]string, task.MaxArgv+1)}}}}, "Argv: "},
 		"an outcome of no task": {
 			message.Report{Status: message.Status{Outcomes: []task.Outcome{{Attempt: task.AttemptID{Task: "x", Pilot: "p-abcdefgh"}}}}}, "not a task id",
 		},
