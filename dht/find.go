@@ -23,12 +23,12 @@ type search struct {
 }
 
 type wanted struct {
-	asked   []task.PeerID
-	waiting []task.PeerID
-	holders []Holder
-	gone    map[task.PeerID]uint64 // who has withdrawn it, as is said, and the number of that word
-	doubted []Holder               // of those, who is said to hold it
-	settled bool
+	asked     []task.PeerID
+	waiting   []task.PeerID
+	holders   []Holder
+	gone      map[task.PeerID]uint64 // who has withdrawn it, as is said, and the number of that word
+	withdrawn []Holder               // of those, who is said to hold it
+	settled   bool
 }
 
 // question is one Find message under way.
@@ -92,19 +92,19 @@ func (w *wanted) add(now time.Time, m *membership, kept *records, r Record) {
 		}
 		w.gone[r.Holder] = max(w.gone[r.Holder], r.Seq)
 		if i >= 0 {
-			w.doubted = append(w.doubted, w.holders[i])
+			w.withdrawn = append(w.withdrawn, w.holders[i])
 			w.holders = slices.Delete(w.holders, i, i+1)
 		}
 	case i >= 0:
 	case r.Seq > w.gone[r.Holder]:
 		w.holders = append(w.holders, Holder{Peer: r.Holder, DataURL: r.DataURL})
-	case len(w.doubted) < maxDoubted:
-		w.doubted = append(w.doubted, Holder{Peer: r.Holder, DataURL: r.DataURL})
+	case len(w.withdrawn) < maxWithdrawn:
+		w.withdrawn = append(w.withdrawn, Holder{Peer: r.Holder, DataURL: r.DataURL})
 	}
 }
 
-// maxDoubted bounds the holders of a file that are named though they have withdrawn it.
-const maxDoubted = 8
+// maxWithdrawn bounds the holders of a file that are named though they have withdrawn it.
+const maxWithdrawn = 8
 
 // suffices tells whether somebody holds the file whom the asker does not doubt.
 func (w *wanted) suffices(doubted []task.PeerID) bool {
@@ -115,7 +115,7 @@ func (w *wanted) suffices(doubted []task.PeerID) bool {
 // the word of one member alone hides nothing.
 func (w *wanted) found() []Holder {
 	if len(w.holders) == 0 {
-		return w.doubted
+		return w.withdrawn
 	}
 	return w.holders
 }
