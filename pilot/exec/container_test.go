@@ -62,6 +62,38 @@ func image(t *testing.T) string {
 	return root
 }
 
+// imageOfThisNode has payloads enter the folder of a root file system with this node's
+// accounts and links, and shows its programs, which are too many to copy, in it.
+func imageOfThisNode(t *testing.T, c *Config) {
+	root := t.TempDir()
+	for _, open := range []string{root, filepath.Dir(root)} { // to the account of payloads
+		if err := os.Chmod(open, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Container, c.Readable = root, append(c.Readable, "/usr")
+	for _, folder := range []string{"/bin", "/sbin", "/lib", "/lib64"} {
+		if target, err := os.Readlink(folder); err == nil {
+			if err := os.Symlink(target, filepath.Join(root, folder)); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			c.Readable = append(c.Readable, folder)
+		}
+	}
+	arguments := []string{"-d", "--parents", "-t", root}
+	for _, files := range []string{"passwd", "group", "nsswitch.conf", "ld.so.cache", "alternatives/*"} {
+		paths, err := filepath.Glob(filepath.Join("/etc", files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		arguments = append(arguments, paths...)
+	}
+	if said, err := osexec.Command("cp", arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+}
+
 // TestSandboxEntersAContainer that is a folder: it is their root, read-only, with
 // the work folder and the inputs in it, and nothing of the node.
 func TestSandboxEntersAContainer(t *testing.T) {
