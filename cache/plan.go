@@ -29,7 +29,8 @@ type PlannerConfig struct {
 	// further one: 500 ms. The pause of an unreachable peer is a quarter of it.
 	Backoff time.Duration
 	// BusyPatience is how long busy peers are waited for before a storage
-	// element is read: 10 s; BusyLimit the same where there is none to read: 1 min.
+	// element is read, and until others are looked for: 10 s; BusyLimit is how long where
+	// there is none to read: 1 min.
 	BusyPatience, BusyLimit time.Duration
 	RenewEvery              time.Duration // of a grant: 2.5 s, a quarter of its length
 
@@ -213,7 +214,7 @@ func (p *Planner) want(e Want) {
 
 // locate puts a fetch among those that are located at the next Tick.
 func (p *Planner) locate(f *fetch) {
-	f.phase = unlocated
+	f.phase, f.looked = unlocated, p.now
 	p.unlocated = append(p.unlocated, f.key)
 }
 
@@ -247,9 +248,9 @@ func (p *Planner) end(f *fetch, ending Ending) {
 	}
 }
 
-// sleep lets a fetch rest until a time, then go on in a phase.
-func (p *Planner) sleep(f *fetch, at time.Time, then phase) {
-	f.phase, f.wake, f.then = resting, at, then
+// sleep lets a fetch rest until a time.
+func (p *Planner) sleep(f *fetch, at time.Time) {
+	f.phase, f.wake = resting, at
 	p.wakeAt(at, f.key)
 }
 
@@ -270,10 +271,11 @@ func (p *Planner) tick() {
 		f := p.fetches[key]
 		switch {
 		case f == nil:
-		case f.phase == resting && !p.now.Before(f.wake) && f.then == unlocated:
-			p.locate(f)
-		case f.phase == resting && !p.now.Before(f.wake):
+		case f.phase == resting && p.now.Before(f.wake):
+		case f.phase == resting && p.now.Sub(f.looked) < p.config.BusyPatience:
 			p.enqueue(f)
+		case f.phase == resting: // a new round, or others may have it by now
+			p.locate(f)
 		case f.phase == asking && !p.now.Before(f.unheeded):
 			f.note("home", "it kept the file waiting for too long")
 			p.endAsk(f)

@@ -63,7 +63,7 @@ func (p *Planner) choose(f *fetch) {
 		p.startPeers(f, able)
 	case limited:
 	case !next.IsZero() && p.patient(f):
-		p.sleep(f, earlier(next, f.busySince.Add(p.patience(f))), queued)
+		p.sleep(f, earlier(next, f.busySince.Add(p.patience(f))))
 	default:
 		p.readStorage(f)
 	}
@@ -239,8 +239,8 @@ func (p *Planner) endRound(f *fetch) {
 	for _, r := range f.replicas {
 		r.spent = false
 	}
-	f.asked, f.busySince, f.vain = 0, time.Time{}, 0
-	p.sleep(f, p.now.Add(p.jitter(p.config.Backoff<<f.round)), unlocated)
+	f.asked, f.busySince, f.looked, f.vain = 0, time.Time{}, time.Time{}, 0
+	p.sleep(f, p.now.Add(p.jitter(p.config.Backoff<<f.round)))
 }
 
 func (p *Planner) fail(f *fetch, err *FetchError) {

@@ -32,7 +32,7 @@ type fetch struct {
 
 	phase    phase
 	wake     time.Time // when resting
-	then     phase     // after resting
+	looked   time.Time // for holders; zero: a new round does so
 	round    int
 	transfer uint64 // when moving or stopping
 
