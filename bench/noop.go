@@ -21,6 +21,8 @@ type Noop struct {
 	TaskTime time.Duration
 	// Sandbox is --sandbox of the pilots: what their walls cost is the difference.
 	Sandbox string
+	// Container is --container of the pilots: an image that has the command.
+	Container string
 }
 
 // NoopResult is what `pilotage bench noop` reports. Each task is a process in
@@ -57,7 +59,9 @@ type NoopResult struct {
 	PilotCPU float64 `json:"pilots_cpu_seconds"`
 	SlotRSS  int64   `json:"slot_rss_bytes"`
 	Sandbox  string  `json:"sandbox"`
-	Failed   int     `json:"failed_tasks"`
+	// Container is the root file system of the payloads.
+	Container string `json:"container,omitempty"`
+	Failed    int    `json:"failed_tasks"`
 	Place
 }
 
@@ -77,7 +81,7 @@ func (n Noop) Run(ctx context.Context) (NoopResult, error) {
 	if err := queue.addSite(ctx, &pb.SiteSettings{Name: noopSite}); err != nil {
 		return NoopResult{}, err
 	}
-	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds(), Sandbox: n.Sandbox}
+	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds(), Sandbox: n.Sandbox, Container: n.Container}
 	if result.Place, err = queue.place(); err != nil {
 		return NoopResult{}, err
 	}
@@ -135,7 +139,7 @@ func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process,
 	var pilots []*process
 	for i := range n.Pilots {
 		name := fmt.Sprintf("pilot-%d", i+1)
-		pilot, err := queue.startPilot(name, noopSite, "--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB", "--sandbox", n.Sandbox)
+		pilot, err := queue.startPilot(name, noopSite, "--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB", "--sandbox", n.Sandbox, "--container", n.Container)
 		if err != nil {
 			return pilots, err
 		}
