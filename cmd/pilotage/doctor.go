@@ -21,6 +21,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
@@ -177,7 +178,7 @@ func (e *examination) lookAtQueue(ctx context.Context, folder, backups string) {
 	}
 	e.note("folder", nil, "%s", folder)
 	e.note("secrets", secretModes(folder), "no others can read them")
-	free, err := freeRoom(folder)
+	free, err := exec.FreeDisk(folder)
 	if need := max(roomLeft, task.Bytes(info.Size())); err == nil && free < need {
 		err = fmt.Errorf("only %s are free: the queue stops taking work on a full disk, and a new release may need %s: make room or move the queue (docs/operations.md)", free, need)
 	}
@@ -230,14 +231,6 @@ func secretModes(folder string) error {
 		return fmt.Errorf("others can read %s, and with it pass as the queue or a user: chmod 600 %s", open[0], strings.Join(open, " "))
 	}
 	return nil
-}
-
-func freeRoom(folder string) (task.Bytes, error) {
-	var system unix.Statfs_t
-	if err := unix.Statfs(folder, &system); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", folder, err)
-	}
-	return task.Bytes(system.Bavail * uint64(system.Bsize)), nil
 }
 
 // lookAtDatabase reads all of it, where no queue runs on it; what opens it as another

@@ -46,20 +46,9 @@ func openCgroups(process string, log *slog.Logger) cgroups {
 // ownCgroup is the folder of the group of a process, "" where there is none of
 // version 2.
 func ownCgroup(process string) string {
-	text, err := os.ReadFile(process + "/cgroup")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		group, is := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !is {
-			continue
-		}
-		for _, mount := range readMounts(process) {
-			if mount.kind != "cgroup2" {
-				continue
-			}
-			folder := filepath.Join(mount.place, group)
+	for _, group := range groupsOf(process) {
+		if group.mount.kind == "cgroup2" {
+			folder := group.folder()
 			if filepath.Base(folder) == leaf() { // it has opened them before
 				folder = filepath.Dir(folder)
 			}
@@ -67,6 +56,37 @@ func ownCgroup(process string) string {
 		}
 	}
 	return ""
+}
+
+// placedGroup is a control group and the mount at which it is seen.
+type placedGroup struct {
+	mount mount
+	path  string // below it
+}
+
+func (g placedGroup) folder() string { return filepath.Join(g.mount.place, g.path) }
+
+// groupsOf lists the groups, of either version, that count the processes of a process.
+func groupsOf(process string) (groups []placedGroup) {
+	text, err := os.ReadFile(process + "/cgroup")
+	if err != nil {
+		return nil
+	}
+	mounts := readMounts(process)
+	for line := range strings.Lines(string(text)) {
+		of := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(of) < 3 {
+			continue
+		}
+		for _, m := range mounts {
+			second := of[0] == "0" && m.kind == "cgroup2"
+			first := m.kind == "cgroup" && slices.Contains(strings.Split(of[1], ","), "pids") && slices.Contains(strings.Split(m.options, ","), "pids")
+			if first || second {
+				groups = append(groups, placedGroup{m, filepath.Join("/", of[2])})
+			}
+		}
+	}
+	return groups
 }
 
 // leaf is the group in which a pilot is itself, beside those of its payloads.

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,23 +106,14 @@ func childrenOf(pid int) []int {
 // children (CONFIG_PROC_CHILDREN).
 func parents() map[int][]int {
 	table := map[int][]int{}
-	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		panic(err) // the pattern is a constant
 	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		// "pid (name) state parent ...": the name may contain anything.
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		pid, errPid := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if len(fields) < 2 || errPid != nil {
-			continue
-		}
-		if parent, err := strconv.Atoi(string(fields[1])); err == nil {
-			table[parent] = append(table[parent], pid)
+	for _, folder := range folders {
+		pid, errPid := strconv.Atoi(filepath.Base(folder))
+		if one, err := readStat(folder); err == nil && errPid == nil {
+			table[one.parent] = append(table[one.parent], pid)
 		}
 	}
 	return table

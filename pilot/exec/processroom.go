@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -43,10 +42,15 @@ func roomForProcesses(proc string, uid, account int) processRoom {
 			room.node = min(room.node, max(0, most-used))
 		}
 	}
-	for _, group := range processGroups(filepath.Join(proc, "self")) {
-		if most, limited := readLimit(filepath.Join(group, "pids.max")); limited {
-			used, _ := readLimit(filepath.Join(group, "pids.current"))
-			room.own = min(room.own, max(0, most-used))
+	for _, group := range groupsOf(filepath.Join(proc, "self")) {
+		for ; ; group.path = filepath.Dir(group.path) { // its own and those above
+			if most, limited := readLimit(filepath.Join(group.folder(), "pids.max")); limited {
+				used, _ := readLimit(filepath.Join(group.folder(), "pids.current"))
+				room.own = min(room.own, max(0, most-used))
+			}
+			if group.path == "/" {
+				break
+			}
 		}
 	}
 	var limit unix.Rlimit
@@ -64,36 +68,6 @@ func readLimit(path string) (n int, limited bool) {
 	}
 	n, err = strconv.Atoi(strings.TrimSpace(string(text)))
 	return n, err == nil
-}
-
-// processGroups are the folders of the control groups, of either version, in which a
-// process is counted: its own and those above.
-func processGroups(process string) (folders []string) {
-	text, err := os.ReadFile(filepath.Join(process, "cgroup"))
-	if err != nil {
-		return nil
-	}
-	mounts := readMounts(process)
-	for line := range strings.Lines(string(text)) {
-		of := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(of) < 3 {
-			continue
-		}
-		for _, m := range mounts {
-			second := of[0] == "0" && m.kind == "cgroup2"
-			first := m.kind == "cgroup" && slices.Contains(strings.Split(of[1], ","), "pids") && slices.Contains(strings.Split(m.options, ","), "pids")
-			if !first && !second {
-				continue
-			}
-			for group := filepath.Join("/", of[2]); ; group = filepath.Dir(group) {
-				folders = append(folders, filepath.Join(m.place, group))
-				if group == "/" {
-					break
-				}
-			}
-		}
-	}
-	return folders
 }
 
 // shareProcesses divides half of the room among cores: the other half is left to the

@@ -52,6 +52,7 @@ func livingThread(pid int) string {
 
 type processStat struct {
 	ended   bool
+	parent  int
 	threads int
 	pages   int64 // resident
 }
@@ -59,7 +60,7 @@ type processStat struct {
 // readStat reads one line of the kernel: "pid (name) state parent ...", where the
 // name may contain anything.
 func readStat(folder string) (processStat, error) {
-	const state, threads, pages = 0, 17, 21
+	const state, parent, threads, pages = 0, 1, 17, 21
 	text, err := os.ReadFile(folder + "/stat")
 	if err != nil {
 		return processStat{}, err
@@ -69,7 +70,8 @@ func readStat(folder string) (processStat, error) {
 		return processStat{}, errors.New("a short line")
 	}
 	one := processStat{ended: fields[state][0] == 'Z' || fields[state][0] == 'X'}
-	one.threads, _ = strconv.Atoi(string(fields[threads])) // the kernel's numbers
+	one.parent, _ = strconv.Atoi(string(fields[parent])) // the kernel's numbers
+	one.threads, _ = strconv.Atoi(string(fields[threads]))
 	one.pages, _ = strconv.ParseInt(string(fields[pages]), 10, 64)
 	return one, nil
 }
