@@ -216,6 +216,12 @@ func (a *access) identify(ctx context.Context, header metadata.MD, now time.Time
 	return c, a.recheck(c, now)
 }
 
+// kinds of callers, by the roles of their tokens.
+var kinds = map[identity.Role]may{
+	identity.RoleAdmin: admin, identity.RoleSubmit: submit, identity.RolePilot: newPilot,
+	identity.RoleReadOnly: reader, identity.RoleFactory: factory, identity.RoleOperator: operator,
+}
+
 func (a *access) byToken(header string, now time.Time) (caller, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -232,23 +238,11 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 	if err := grant.Check(secret, now); err != nil {
 		return caller{}, err
 	}
-	c := caller{site: grant.Site, token: grant.ID, person: holder(&grant)}
-	switch grant.Role {
-	case identity.RoleAdmin:
-		c.kind = admin
-	case identity.RoleSubmit:
-		c.kind = submit
-	case identity.RolePilot:
-		c.kind = newPilot
-	case identity.RoleReadOnly:
-		c.kind = reader
-	case identity.RoleFactory:
-		c.kind = factory
-	case identity.RoleOperator:
-		c.kind = operator
-	default:
+	kind, is := kinds[grant.Role]
+	if !is {
 		return caller{}, fmt.Errorf("token %s has the unknown role %q: %w", id, grant.Role, identity.ErrUnknownToken)
 	}
+	c := caller{kind: kind, site: grant.Site, token: grant.ID, person: holder(&grant)}
 	return c, a.known.Load().admits(c.person.Name)
 }
 
@@ -288,15 +282,7 @@ func (a *access) recheck(c caller, now time.Time) error {
 		}
 		return nil
 	}
-	switch grant := current.grant(c.token); {
-	case grant.ID == "":
-		return identity.ErrUnknownToken
-	case grant.Revoked:
-		return fmt.Errorf("token %s: %w", c.token, identity.ErrRevoked)
-	case !now.Before(grant.Expires):
-		return &identity.ExpiredError{Subject: "token " + c.token, Expired: grant.Expires, Advice: "ask the VO's admin for a new access file"}
-	}
-	return nil
+	return current.grant(c.token).Valid(now)
 }
 
 func revoked(c caller) error {
