@@ -137,6 +137,43 @@ func TestBadCopiesAreDeletedOnceThereIsAGoodOne(t *testing.T) {
 	}
 }
 
+// A site that has found a file somewhere and stores it, once the file is taken for lost
+// and made again, leaves nothing on its storage element.
+func TestACopyThatAnotherSiteStoresTooLateIsDeleted(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		g := newGrid(t)
+		a, b := g.addSite("A"), g.addSite("B")
+		a.hosts("one", "two")
+		b.hosts("three")
+		w, f := a.storeOne(makerAndReader())
+		reader := task.NewID(w, "u")
+		a.giveBack(g.state(reader).Lease, reader, "x is bad")
+		a.bad(f, a.members[0])
+		a.bad(f, a.members[1])
+		makeAgain := func() {
+			a.sync()
+			made := a.start(task.NewID(w, "t"), a.members[0])
+			a.end(made.id.Task, a.succeed(made))
+			a.sync()
+			a.upload(f.LFN)
+			a.sync()
+		}
+		if again {
+			makeAgain()
+		}
+		b.store(f)
+		b.sync()
+		if !again {
+			makeAgain()
+		}
+		want := append(slices.Clone(f.Replicas), task.Replica{Site: "B", URL: b.url(f)})
+		if garbage := g.garbage(); !slices.Equal(garbage, want) {
+			t.Errorf("made again %v: to be deleted are %v, want %v", again, garbage, want)
+		}
+		g.check()
+	}
+}
+
 // Who reads a file waits after each bad copy of it, before it is handed out again.
 func TestReadersWaitAfterEachBadCopy(t *testing.T) {
 	g := newGrid(t)

@@ -100,6 +100,17 @@ func (c *catalogue) discardBad(f *FileRecord) {
 	}
 }
 
+// discardLate has a copy of a file deleted that nobody needs, with the file's bad ones if
+// there are any: one of them may be the same copy on another storage element.
+func (c *catalogue) discardLate(f *FileRecord, late task.Replica) {
+	if len(f.Bad) == 0 {
+		c.discard(late)
+	} else if !slices.Contains(f.Bad, late) {
+		c.alter(f)
+		f.Bad = append(slices.Clip(f.Bad), late)
+	}
+}
+
 // stored tells whether a copy is one that an attempt has stored at its site's element.
 // No other is ever deleted: it is a user's, who may have given it to others.
 func (c *catalogue) stored(replica task.Replica) bool {

@@ -238,11 +238,11 @@ func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) {
 		switch fate := j.catalogue.fateOf(f, st.Attempt); {
 		case fate == counts:
 			j.catalogue.replicate(f, replica)
-		case fate == foreign || f.Going == Stays && !j.ran(site.Name, st.Attempt):
+		case fate == foreign || f.Going == Stays && !j.ran(site.Name, st.Attempt) && (fate == waits || j.attempts.held[st.Attempt] == nil):
 		case fate == waits:
 			j.storedEarly(site.Name, st, j.attempts.held[st.Attempt])
 		case site.wrote(st.Attempt, st.LFN, st.URL):
-			j.catalogue.discard(replica)
+			j.catalogue.discardLate(f, replica)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type storm struct {
 	recovery time.Duration
 	copies   []copied // backups, the oldest first
 	poison   map[task.ID]bool
+	long     task.ID                  // that runs for an hour
 	bad      map[string]time.Duration // hosts at which all payloads fail, until when
 	drained  map[task.Site]bool
 }
@@ -97,6 +98,8 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 					n.kill()
 				}
 			})
+			return time.Hour
+		case id == s.long:
 			return time.Hour
 		case s.isBad(n):
 			return 5 * time.Millisecond

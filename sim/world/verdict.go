@@ -3,6 +3,7 @@ package world
 import (
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"time"
@@ -39,7 +40,32 @@ func (s *storm) verdict() {
 	}
 	s.check()
 	s.judgeRest()
+	s.stopsCancelled()
 	s.clearsAway()
+}
+
+// stopsCancelled has a user cancel a task that runs for long, at the end of some runs: its
+// payload is killed.
+func (s *storm) stopsCancelled() {
+	d := draws{rand.New(rand.NewPCG(s.plan.Seed, 6))}
+	if !d.one(8) {
+		return
+	}
+	id := task.NewID(s.submit("long", named("long", []task.Task{one("t")})...), "long.t")
+	s.long = id
+	runs := func() bool {
+		return slices.ContainsFunc(s.pilots, func(n *node) bool { return n.alive && slices.Contains(n.running(), id) })
+	}
+	if !s.runUntil(restLimit, runs) {
+		s.judge.Errorf("%s, which a user has submitted after all faults, does not start", id)
+	}
+	s.queue.must(func(t *taskqueue.Turn) error {
+		_, err := s.queue.Rules.CancelTask(t, id)
+		return err
+	})
+	if !s.runUntil(time.Minute, func() bool { return !runs() }) {
+		s.judge.Errorf("%s was cancelled and runs all the same", id)
+	}
 }
 
 const (
@@ -126,7 +152,11 @@ func (s *storm) judgeRest() {
 			s.judge.Errorf("%s has leases although all work has ended: %+v", site.name, leases)
 		}
 		s.judgeReckoning(site)
+		office := s.queue.site(site.name)
 		for _, n := range site.live() {
+			if chief, term := n.member.Overlay.Master(); chief.Pilot != office.Master || term != office.Term {
+				s.judge.Errorf("the master of %s is %s in term %s, the queue has %s in term %s", n.id, chief.Pilot, term, office.Master, office.Term)
+			}
 			for _, id := range n.running() {
 				s.judge.Errorf("%s still runs %s", n.id, id)
 			}
