@@ -31,8 +31,8 @@ type crew struct {
 	log      *slog.Logger
 	logFile  *os.File
 	observed observations
-	lines    lines  // of extra messages
-	sent     uint64 // bytes before the work began
+	lines    lines                   // of extra messages
+	sent     map[string]live.Traffic // before the work began
 
 	sites int
 	plots []*plot
@@ -227,23 +227,20 @@ func (c *crew) close() error {
 	return errors.Join(err, c.lines.close(), c.logFile.Close())
 }
 
-// bytesSent is what all pilots have sent to each other; 0 over TCP, where
+// traffic is what all pilots have sent to each other, by kind; nil over TCP, where
 // nobody counts.
-func (c *crew) bytesSent() (sum uint64) {
+func (c *crew) traffic() map[string]live.Traffic {
 	if c.carrier == nil {
-		return 0
+		return nil
 	}
-	for _, sent := range c.carrier.SentByAll() {
-		sum += sent.Bytes
-	}
-	return sum
+	return c.carrier.SentByAll()
 }
 
 func (c *crew) collect() { runtime.GC() }
 
 func (c *crew) begin() {
 	c.collect() // what joining has left behind is not to be collected under work
-	c.sent = c.bytesSent()
+	c.sent = c.traffic()
 	c.observed.reset()
 }
 
@@ -274,7 +271,17 @@ func (c *crew) resume(i int) {
 func (c *crew) seen() *observations { return &c.observed }
 
 func (c *crew) tell(_ context.Context, r *OverlayResult) error {
-	c.observed.tell(r, c.bytesSent()-c.sent)
+	traffic := c.traffic()
+	messages := make(map[string]float64, len(traffic))
+	var bytes uint64
+	for kind, sent := range traffic {
+		messages[kind] = float64(sent.Messages-c.sent[kind].Messages) / float64(r.Tasks)
+		bytes += sent.Bytes - c.sent[kind].Bytes
+	}
+	delete(messages, "other") // of which writes are counted
+	c.observed.tell(r, bytes)
+	r.Traffic = &TrafficFigures{MessagesPerTask: messages}
+	r.Traffic.Searches, r.Traffic.SearchTime = c.yard.searchTimes()
 	r.Cache.Evictions = c.yard.evictions()
 	return nil
 }

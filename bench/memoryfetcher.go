@@ -75,10 +75,12 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 	if len(missing) == 0 {
 		return nil, nil
 	}
+	began := time.Now()
 	holders, err := f.occupant.Locator.Locate(ctx, missing, nil)
 	if err != nil {
 		return nil, err
 	}
+	f.plot.yard.searched(time.Since(began))
 	var failures fetch.StageErrors
 	for i, file := range files {
 		if staged[i].Release != nil {

@@ -16,8 +16,10 @@ type OverlayResult struct {
 	Cache CacheFigures `json:"cache"`
 	// Rounds is nil where none was seen: without a site's master, and from outside
 	// of pilots that are processes.
-	Rounds *RoundFigures     `json:"rounds"`
-	Master MastershipFigures `json:"master"`
+	Rounds *RoundFigures `json:"rounds"`
+	// Traffic is nil where pilots are processes.
+	Traffic *TrafficFigures   `json:"traffic"`
+	Master  MastershipFigures `json:"master"`
 	OverlayLosses
 	OverlayUsage
 	Place
@@ -141,6 +143,18 @@ type RoundFigures struct {
 	// BytesPerPilot is what pilots sent to each other in the run (everything,
 	// also locations, assignments and outcomes), by pilot and round.
 	BytesPerPilot float64 `json:"bytes_per_pilot"`
+}
+
+// TrafficFigures are about what pilots say to each other.
+type TrafficFigures struct {
+	// Searches are those for the pilots that hold files which a task is about to read;
+	// SearchTime is how long they took.
+	Searches   int          `json:"location_lookups"`
+	SearchTime Distribution `json:"location_lookup_seconds"`
+	// MessagesPerTask are those of the run by kind: membership (of the site and its
+	// master), location, round (with tasks, outcomes, beats), kad (of kad-dht), probe.
+	// Nobody counts them over TCP.
+	MessagesPerTask map[string]float64 `json:"messages_per_task,omitempty"`
 }
 
 // MastershipFigures are about changes of master.

@@ -25,6 +25,8 @@ type yard struct {
 	mutex  sync.Mutex
 	plots  map[string]*plot // by data URL
 	stored map[string]bool  // replicas, by URL
+	// searches are how long those for the pilots that hold files took.
+	searches []time.Duration
 }
 
 func newYard(fileSize, capacity task.Bytes) *yard {
@@ -61,6 +63,20 @@ func (y *yard) at(url string) *plot {
 	y.mutex.Lock()
 	defer y.mutex.Unlock()
 	return y.plots[url]
+}
+
+// searched notes how long a search for the pilots that hold files took.
+func (y *yard) searched(took time.Duration) {
+	y.mutex.Lock()
+	defer y.mutex.Unlock()
+	y.searches = append(y.searches, took)
+}
+
+// searchTimes returns how many searches there were, and how long they took.
+func (y *yard) searchTimes() (int, Distribution) {
+	y.mutex.Lock()
+	defer y.mutex.Unlock()
+	return len(y.searches), Distribute(y.searches)
 }
 
 // evictions sums up what all caches have evicted.

@@ -21,6 +21,7 @@ type rankedSite struct {
 	work    []task.Lease // for the next answer of the queue, which is away otherwise
 	refused []task.Refusal
 	returns int
+	slow    bool // broadcasts are answered later, by whoever does so
 }
 
 func newRankedSite(t *testing.T, settings task.SiteSettings, ranks map[string][2]float64, names ...string) *rankedSite {
@@ -60,6 +61,9 @@ func (s *rankedSite) follow(event message.Event) {
 		switch a := action.(type) {
 		case master.CastList:
 			s.lists = append(s.lists, a.List.Delta)
+			if s.slow {
+				continue
+			}
 			done := master.BroadcastDone{N: a.N}
 			for i, id := range []task.PilotID{"p1", "p2"} {
 				update := s.answer(i, a.List.Delta)
@@ -169,5 +173,34 @@ func TestRefusalsNameTheClassOfTheQueue(t *testing.T) {
 	s.settle()
 	if len(s.refused) != 1 || s.refused[0].Class != given("a")[0].Task.Class() || s.returns != 1 {
 		t.Errorf("the queue hears of %+v and gets %d tasks back", s.refused, s.returns)
+	}
+}
+
+// A round takes seconds on a large site. What a pilot says in it of tasks that are on
+// the list counts at once, also when it builds on the list that the round brings: it
+// tells whose inputs the pilot has just made.
+func TestWhatAPilotSaysDuringARoundCountsAtOnce(t *testing.T) {
+	s := newRankedSite(t, task.SiteSettings{}, nil, "run1", "run2", "older", "newer")
+	s.slow = true
+	s.work = []task.Lease{{ID: 8, TTL: time.Hour, Tasks: []task.LeasedTask{{Task: given("further")[0].Task, Generation: 1, Number: 1, Age: 9}}}}
+	s.settle()
+	under := s.lists[len(s.lists)-1]
+	if len(s.lists) < 2 || len(under.Add) != 1 || s.where["older"]+s.where["newer"] != "" {
+		t.Fatalf("the list is %+v, and tasks are at %v", s.lists, s.where)
+	}
+	made := matcher.RowUpdate{Pilot: "p2", Base: under.Version, Version: under.Version}
+	for _, entry := range s.lists[len(s.lists)-2].Add {
+		if entry.Task.ID.Name() == "newer" {
+			made.Set = []matcher.Exception{{No: entry.No, Rank: 1}}
+		}
+	}
+	running := "run1"
+	if s.where["run2"] == "p2" {
+		running = "run2"
+	}
+	ended := task.Outcome{Attempt: attemptOf(running, "p2"), OK: true, Number: 1}
+	s.follow(master.FromPilot{From: "p2", Message: message.Report{Status: message.Status{Number: 10, Seen: 10, Outcomes: []task.Outcome{ended}}, Updates: []matcher.RowUpdate{made}}})
+	if s.settle(); s.where["newer"] != "p2" || s.where["older"] != "" {
+		t.Errorf("tasks are at %v; p2 ranks the newer one higher", s.where)
 	}
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,6 +121,13 @@ func overlayRows(r bench.OverlayResult) [][]string {
 	if r.Rounds != nil {
 		peers = strconv.Itoa(r.Rounds.PeersMax)
 	}
+	searches, messages := "not measured", "not measured"
+	if t := r.Traffic; t != nil {
+		searches = fmt.Sprintf("%s, of %d", milliseconds(t.SearchTime), t.Searches)
+		if len(t.MessagesPerTask) > 0 {
+			messages = messagesText(t.MessagesPerTask)
+		}
+	}
 	lostGoal := "0, 0"
 	if r.Master.Hung > 0 {
 		lostGoal = "0, what stopped masters had begun"
@@ -142,6 +152,8 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"rounds", rounds, ""},
 		{"peers per node and round, at most", peers, goal(r.Rounds != nil, "<= 8")},
 		{"bytes per pilot and round", bytes, goal(r.Rounds != nil && r.Rounds.BytesPerPilot > 0, "< 20000")},
+		{"searches for files, ms", searches, goal(r.Traffic != nil && r.Traffic.Searches > 0, "p99 <= 50")},
+		{"messages between pilots per task", messages, ""},
 		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes), ""},
 		{"masters killed, stopped", mastersText(&r), goal(takenAway && r.Master.Failover > 0, "<= 5 s killed, <= 15 s stopped")},
 		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates), lostGoal},
@@ -150,6 +162,16 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"file system", r.FileSystem, ""},
 		{"load before, after", r.LoadBefore + ", " + r.LoadAfter, ""},
 	}
+}
+
+// messagesText sums messages up, and says of which kinds they are.
+func messagesText(byKind map[string]float64) string {
+	sum, kinds := 0.0, make([]string, 0, len(byKind))
+	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
+		sum += byKind[kind]
+		kinds = append(kinds, kind+" "+decimal(byKind[kind]))
+	}
+	return decimal(sum) + ": " + strings.Join(kinds, ", ")
 }
 
 // mastersText says how many masters were taken away of how many that were to be,

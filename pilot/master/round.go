@@ -176,16 +176,24 @@ func (site *site) updateRow(at *step, w *member, u matcher.RowUpdate) {
 	case u.Base.N < u.Version.N && u.Version.N <= w.row.n: // a whole row has overtaken it
 	case u.Base.N > w.row.n && (site.list.round.open != 0 || !w.row.asked.IsZero()) && len(w.row.early) < maxEarlyUpdates:
 		w.row.early = append(w.row.early, u)
+		// What it says of tasks that the matrix knows holds at once: while a round of a
+		// large site is on its way, readers would go to others than the pilots that have
+		// just made their files.
+		site.changeRow(at, w, matcher.RowUpdate{Pilot: w.id, Base: empty, Version: empty, Set: u.Set, Clear: u.Clear})
 	default:
-		if err := site.placing.matrix.UpdateRow(u); err != nil {
-			at.wantRow(w)
-			return
-		}
-		w.row.n = max(w.row.n, u.Version.N)
-		site.placing.unsolved = true
-		site.placing.marked[w.id] = true
-		site.replication.moved(w.id, u.Came, u.Left)
+		site.changeRow(at, w, u)
 	}
+}
+
+func (site *site) changeRow(at *step, w *member, u matcher.RowUpdate) {
+	if err := site.placing.matrix.UpdateRow(u); err != nil {
+		at.wantRow(w)
+		return
+	}
+	w.row.n = max(w.row.n, u.Version.N)
+	site.placing.unsolved = true
+	site.placing.marked[w.id] = true
+	site.replication.moved(w.id, u.Came, u.Left)
 }
 
 // refuse notes that a pilot will not run a task, so that it does not get it
