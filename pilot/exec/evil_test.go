@@ -31,9 +31,10 @@ import (
 // of the account, which has $SECRET open. Another attempt has $OTHER as its work
 // folder and $LOG as its log. $PEOPLE is a home folder. $KEY names a System V segment,
 // a semaphore and a message of others, $SHARED a file of theirs in the shared memory.
+// /.node is where a container has the node, hidden.
 var evil = map[string]string{
 	// Files.
-	"read a hidden file":                   `grep -q x $SECRET`,
+	"read a hidden file":                   `grep -qs x $SECRET /.node$SECRET`,
 	"read a hidden file by a link":         `ln -s $SECRET l && grep -q x l`,
 	"read a hidden file by a hard link":    `ln $SECRET h && grep -q x h`,
 	"lift the cover of a hidden file":      `grep -q x $SECRET || unshare -Urm sh -c 'umount -l $SECRET; umount -l $OUTSIDE; umount -l /.node; grep -q x $SECRET || grep -q x /.node$SECRET'`,
