@@ -91,7 +91,7 @@ func readByteArray(source *source, v reflect.Value) error {
 	if err == nil && len(text) != v.Len() {
 		return errRange
 	}
-	reflect.Copy(v, reflect.ValueOf([]byte(text)).Convert(reflect.SliceOf(v.Type().Elem())))
+	copy(v.Bytes(), text)
 	return err
 }
 
