@@ -41,14 +41,14 @@ func QueueServerTLS(cert func() *tls.Certificate, v *Verifier) *tls.Config {
 // QueueServerName, which every queue server has, so that any address works.
 // member is the pilot's certificate; nil for clients with a bearer token.
 func QueueClientTLS(caPEM []byte, serverName string, member *MemberCertificate) (*tls.Config, error) {
-	roots, err := poolOf(caPEM)
+	trusted, err := NewVerifier(caPEM)
 	if err != nil {
 		return nil, err
 	}
 	if serverName == "" {
 		serverName = QueueServerName
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: serverName}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: trusted.roots, ServerName: serverName}
 	if member != nil {
 		config.Certificates = []tls.Certificate{member.keyPair()}
 	}

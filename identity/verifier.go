@@ -66,18 +66,6 @@ func (v *Verifier) Trust(caPEM []byte) error {
 	return nil
 }
 
-func poolOf(caPEM []byte) (*x509.CertPool, error) {
-	certificates, err := ParseAuthorities(caPEM)
-	if err != nil {
-		return nil, fmt.Errorf("read the VO's authority: %w", err)
-	}
-	pool := x509.NewCertPool()
-	for _, certificate := range certificates {
-		pool.AddCert(certificate)
-	}
-	return pool, nil
-}
-
 // Deny adds peers to the deny list. It only ever grows: lists arrive over
 // several ways and out of order, and an old one must not bring a revoked pilot
 // back (a pilot that may return comes with a new key). A connection that is

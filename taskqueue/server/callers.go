@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -287,19 +286,4 @@ func (a *access) recheck(c caller, now time.Time) error {
 
 func revoked(c caller) error {
 	return fmt.Errorf("pilot %s at site %s: %w", c.pilot, c.site, errMemberRevoked)
-}
-
-// grantList returns all tokens by time of creation.
-func (a *access) grantList() []identity.Grant {
-	var list []identity.Grant
-	for _, grant := range a.known.Load().grants.Range {
-		list = append(list, grant.(identity.Grant))
-	}
-	slices.SortFunc(list, func(x, y identity.Grant) int {
-		if c := x.Created.Compare(y.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(x.ID, y.ID)
-	})
-	return list
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/identity"
@@ -131,8 +132,14 @@ func (h *siteHandlers) shutOut(ctx context.Context) error {
 // ListAccess lists all tokens, or those of the operator's site, by time of creation, never
 // their secrets.
 func (h *siteHandlers) ListAccess(ctx context.Context, in *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
-	grants := slices.DeleteFunc(h.server.access.grantList(), func(g identity.Grant) bool { return callerOf(ctx).of(string(g.Site)) != nil })
+	var grants []identity.Grant
+	for _, known := range h.server.access.known.Load().grants.Range {
+		if grant := known.(identity.Grant); callerOf(ctx).of(string(grant.Site)) == nil {
+			grants = append(grants, grant)
+		}
+	}
 	key := func(g *identity.Grant) string { return fmt.Sprintf("%020d %s", g.Created.UnixNano(), g.ID) }
+	slices.SortFunc(grants, func(x, y identity.Grant) int { return strings.Compare(key(&x), key(&y)) })
 	out := &pb.ListAccessResponse{}
 	var err error
 	out.Accesses, out.NextPageToken, err = pageOf("accesses", in, grants, key, func(g *identity.Grant) (*pb.Access, error) {
