@@ -46,6 +46,7 @@ func patient(pilots int) dht.Config {
 	times := func(d time.Duration) time.Duration { return d * time.Duration(min(max(1, pilots/250), 10)) }
 	return dht.Config{
 		Beat: times(3 * time.Second), PingTimeout: times(5 * time.Second),
+		Election:  dht.ElectionConfig{Silence: times(9 * time.Second)},
 		Members:   dht.MembershipConfig{Ping: times(10 * time.Second)},
 		Broadcast: dht.BroadcastConfig{HopAck: times(2 * time.Second), ReplyHop: times(3 * time.Second)},
 		Locations: dht.LocationConfig{FindStep: times(2 * time.Second)},

@@ -7,7 +7,7 @@ import (
 
 // Config holds the overlay's timings and sizes. Zero fields take the default.
 type Config struct {
-	// Beat is how often a master makes itself heard: 1 s.
+	// Beat is how often a master makes itself heard: 2 s.
 	Beat time.Duration
 	// PingTimeout bounds a direct probe of the master, a redial, and the
 	// acknowledgement of locations: 1 s.
@@ -39,12 +39,12 @@ type MembershipConfig struct {
 
 // ElectionConfig is about the mastership.
 type ElectionConfig struct {
-	// BeatMisses is how many beats may be missed before a member probes the
-	// master itself: 3.
-	BeatMisses int
+	// Silence is how long the master may not be heard before a member probes it
+	// itself: 3.5 s.
+	Silence time.Duration
 	// RollCall is every how many beats the master counts who is there: that
 	// beat's replies are aggregated, so that a member which died or hangs
-	// unseen is missed on an idle site too. 5.
+	// unseen is missed on an idle site too. 3.
 	RollCall int
 	// Look bounds the lookup of the lowest ids: 2.5 s, for a pilot that hangs may be
 	// among those that are asked.
@@ -97,7 +97,7 @@ type LocationConfig struct {
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
 	return Config{
-		Beat:        cmp.Or(c.Beat, time.Second),
+		Beat:        cmp.Or(c.Beat, 2*time.Second),
 		PingTimeout: cmp.Or(c.PingTimeout, time.Second),
 		Members: MembershipConfig{
 			Ping:      cmp.Or(c.Members.Ping, 2*time.Second),
@@ -106,8 +106,8 @@ func (c Config) withDefaults() Config {
 			Farewells: cmp.Or(c.Members.Farewells, 16),
 		},
 		Election: ElectionConfig{
-			BeatMisses: cmp.Or(c.Election.BeatMisses, 3),
-			RollCall:   cmp.Or(c.Election.RollCall, 5),
+			Silence:    cmp.Or(c.Election.Silence, 3500*time.Millisecond),
+			RollCall:   cmp.Or(c.Election.RollCall, 3),
 			Look:       cmp.Or(c.Election.Look, 2500*time.Millisecond),
 			Nudge:      cmp.Or(c.Election.Nudge, 1500*time.Millisecond),
 			ClaimEvery: cmp.Or(c.Election.ClaimEvery, 500*time.Millisecond),

@@ -356,7 +356,7 @@ func (e *election) deadline() time.Time {
 		}
 		return beat
 	case following:
-		return e.lastBeat.Add(time.Duration(e.config.Election.BeatMisses) * e.config.Beat)
+		return e.lastBeat.Add(e.config.Election.Silence)
 	default:
 		return e.next
 	}

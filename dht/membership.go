@@ -39,7 +39,7 @@ const (
 	namedFor = time.Minute
 	// goneBeats is in how many beats the master says that a member is gone, mostGone
 	// how many members one beat names.
-	goneBeats = 10
+	goneBeats = 5
 	mostGone  = 64
 )
 

@@ -15,12 +15,12 @@ func TestAMemberIntroducesItselfUntilItIsWelcome(t *testing.T) {
 	if hello := sent[dht.Hello](p.step(dht.Joined{Self: member(0), Master: member(1), Term: term(1, member(1))})); len(hello) != 1 {
 		t.Fatalf("introductions %+v", hello)
 	}
-	p.pass(time.Second)
+	p.pass(2 * time.Second)
 	if hello := sent[dht.Hello](p.beat(member(1), term(1, member(1)), 1)); len(hello) != 1 {
 		t.Errorf("without an answer: %+v", hello)
 	}
 	p.get(member(1).Peer, dht.Welcome{})
-	p.pass(time.Second)
+	p.pass(2 * time.Second)
 	if hello := sent[dht.Hello](p.beat(member(1), term(1, member(1)), 2)); len(hello) != 0 {
 		t.Errorf("although it is welcome: %+v", hello)
 	}
@@ -38,7 +38,7 @@ func TestBeatsNameThoseThatAreGone(t *testing.T) {
 	m := master(t, member(0), number(0, 6))
 	m.get(member(3).Peer, dht.Bye{})
 	m.site = nil
-	casts := sent[dht.Cast](m.pass(time.Second))
+	casts := sent[dht.Cast](m.pass(2 * time.Second))
 	if len(casts) == 0 || !slices.Equal(casts[0].message.Gone, []task.PeerID{member(3).Peer}) {
 		t.Fatalf("the next beat: %+v", casts)
 	}
@@ -133,13 +133,13 @@ func TestAMemberDroppedByMistakeIntroducesItselfAgain(t *testing.T) {
 	if len(office) != 1 || office[0].to != member(2).Peer {
 		t.Fatalf("%+v", office)
 	}
-	for _, beat := range sent[dht.Cast](m.pass(1100 * time.Millisecond)) {
+	for _, beat := range sent[dht.Cast](m.pass(2100 * time.Millisecond)) {
 		if slices.Contains(beat.message.Gone, member(2).Peer) {
 			t.Error("a beat says that it is gone, though it has spoken since")
 		}
 	}
 	p := worker(t, member(2), member(0), number(0, 4))
-	p.pass(1100 * time.Millisecond)
+	p.pass(2100 * time.Millisecond)
 	hello := sent[dht.Hello](p.get(member(0).Peer, office[0].message))
 	if len(hello) != 1 {
 		t.Fatalf("introductions %+v", hello)
@@ -152,7 +152,7 @@ func TestAMemberDroppedByMistakeIntroducesItselfAgain(t *testing.T) {
 		t.Errorf("it does not hear that it was taken for gone: %+v", welcome)
 	}
 	// It also says so when a beat takes it for gone.
-	p.pass(1100 * time.Millisecond)
+	p.pass(2100 * time.Millisecond)
 	gone := dht.Cast{ID: dht.CastID{Root: member(0).Peer, N: 9}, Kind: dht.CastBeat, Term: term(1, member(0)), Master: member(0), Gone: []task.PeerID{member(2).Peer}}
 	if hello := sent[dht.Hello](p.get(member(3).Peer, gone)); len(hello) == 0 {
 		t.Error("it does not mind")

@@ -53,7 +53,7 @@ func patient() dht.Config {
 	return dht.Config{
 		Beat: 200 * time.Millisecond, PingTimeout: 3 * time.Second,
 		Members:   dht.MembershipConfig{Suspicion: time.Second},
-		Election:  dht.ElectionConfig{BeatMisses: 20, Nudge: 3 * time.Second, ClaimEvery: 50 * time.Millisecond},
+		Election:  dht.ElectionConfig{Silence: 4 * time.Second, Nudge: 3 * time.Second, ClaimEvery: 50 * time.Millisecond},
 		Broadcast: dht.BroadcastConfig{HopAck: 2 * time.Second, ReplyHop: 3 * time.Second},
 	}
 }
