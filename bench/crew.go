@@ -55,7 +55,7 @@ func patient(pilots int) dht.Config {
 
 // timing of the overlay. With masters taken away from no more pilots than one
 // process serves well it is production's, since that is measured. With more, beats
-// and probes of the master are, with all else that goes by Beat and PingTimeout;
+// and probes of the master are, with all else that goes by their times;
 // members are given longer to answer, or they take each other for dead.
 func (o Overlay) timing() dht.Config {
 	slow := patient(o.Pilots)
@@ -65,7 +65,7 @@ func (o Overlay) timing() dht.Config {
 	case o.Pilots <= patientFrom:
 		return dht.Config{}
 	}
-	slow.Beat, slow.PingTimeout = 0, 0
+	slow.Beat, slow.PingTimeout, slow.Election.Silence = 0, 0, 0
 	return slow
 }
 

@@ -11,7 +11,7 @@ import (
 func TestMastersAreMissedByProductionsTimes(t *testing.T) {
 	mixed := func(pilots int) dht.Config {
 		c := patient(pilots)
-		c.Beat, c.PingTimeout = 0, 0
+		c.Beat, c.PingTimeout, c.Election.Silence = 0, 0, 0
 		return c
 	}
 	for _, c := range []struct {
