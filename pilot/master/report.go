@@ -313,7 +313,7 @@ func (m *Master) handedBack(w *member, back message.Handback, seen uint64) {
 	}
 	if !w.draining {
 		h.refused++
-		m.holding.site.placing.refuse(&m.step, w, h, back.Reason)
+		m.holding.site.refuse(&m.step, w, h, back.Reason)
 	}
 	m.holding.backToReady(&m.step, h, j.phase != assigned)
 	if h.refused >= refusals {

@@ -165,8 +165,7 @@ const maxEarlyUpdates = 1000
 // over other pilots, so they and what builds on them may come in any order
 // with what a pilot says directly.
 func (site *site) updateRow(at *step, w *member, u matcher.RowUpdate) {
-	empty := matcher.ListVersion{Term: at.term}
-	if !w.row.listed && u.Base == empty {
+	if empty := (matcher.ListVersion{Term: at.term}); !w.row.listed && u.Base == empty {
 		site.setRow(at, w, matcher.Row{Pilot: w.id, Version: empty})
 	}
 	switch {
@@ -179,12 +178,19 @@ func (site *site) updateRow(at *step, w *member, u matcher.RowUpdate) {
 		// What it says of tasks that the matrix knows holds at once: while a round of a
 		// large site is on its way, readers would go to others than the pilots that have
 		// just made their files.
-		site.changeRow(at, w, matcher.RowUpdate{Pilot: w.id, Base: empty, Version: empty, Set: u.Set, Clear: u.Clear})
+		site.exceptInRow(at, w, u.Set, u.Clear)
 	default:
 		site.changeRow(at, w, u)
 	}
 }
 
+// exceptInRow changes what a row says of single tasks, whatever list it answers.
+func (site *site) exceptInRow(at *step, w *member, set []matcher.Exception, clear []uint64) {
+	empty := matcher.ListVersion{Term: at.term}
+	site.changeRow(at, w, matcher.RowUpdate{Pilot: w.id, Base: empty, Version: empty, Set: set, Clear: clear})
+}
+
+// changeRow puts a change of a row into the matrix, or has the whole row told.
 func (site *site) changeRow(at *step, w *member, u matcher.RowUpdate) {
 	if err := site.placing.matrix.UpdateRow(u); err != nil {
 		at.wantRow(w)
@@ -198,18 +204,11 @@ func (site *site) changeRow(at *step, w *member, u matcher.RowUpdate) {
 
 // refuse notes that a pilot will not run a task, so that it does not get it
 // again before its row says otherwise.
-func (placing *placing) refuse(at *step, w *member, h *held, reason string) {
+func (site *site) refuse(at *step, w *member, h *held, reason string) {
 	if h.no == 0 || !w.row.listed {
 		return
 	}
-	empty := matcher.ListVersion{Term: at.term}
-	update := matcher.RowUpdate{
-		Pilot: w.id, Base: empty, Version: empty,
-		Set: []matcher.Exception{{No: h.no, Infeasible: true, FailedClause: reason}},
-	}
-	if placing.matrix.UpdateRow(update) != nil {
-		at.wantRow(w)
-	}
+	site.exceptInRow(at, w, []matcher.Exception{{No: h.no, Infeasible: true, FailedClause: reason}}, nil)
 }
 
 // returnInfeasible gives classes back that no live pilot can run, with the
