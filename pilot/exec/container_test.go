@@ -54,11 +54,7 @@ func image(t *testing.T) string {
 	if err := os.Symlink("programs", filepath.Join(root, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	for _, open := range []string{root, filepath.Dir(root)} { // to the account of payloads
-		if err := os.Chmod(open, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	passThrough(t, root)
 	return root
 }
 
@@ -66,11 +62,7 @@ func image(t *testing.T) string {
 // accounts and links, and shows its programs, which are too many to copy, in it.
 func imageOfThisNode(t *testing.T, c *Config) {
 	root := t.TempDir()
-	for _, open := range []string{root, filepath.Dir(root)} { // to the account of payloads
-		if err := os.Chmod(open, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	passThrough(t, root)
 	c.Container, c.Readable = root, append(c.Readable, "/usr")
 	for _, folder := range []string{"/bin", "/sbin", "/lib", "/lib64"} {
 		if target, err := os.Readlink(folder); err == nil {
