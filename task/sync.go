@@ -291,6 +291,7 @@ type SiteSettings struct {
 	SE         string
 	RemoteRead bool
 	Mode       string
+	ModeSince  uint64 // the larger, the later the mode came; a restored queue may begin again
 	Draining   bool
 	RoundEvery time.Duration // 0 means driven by events
 	Prefill    int           // further tasks per slot

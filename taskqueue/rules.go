@@ -24,6 +24,7 @@ func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 		SE:           site.SE,
 		RemoteRead:   site.RemoteRead,
 		Mode:         string(site.InForce()),
+		ModeSince:    uint64(site.ModeSince),
 		Draining:     site.Draining,
 		RoundEvery:   site.RoundEvery,
 		Prefill:      r.Config.prefill(&site),

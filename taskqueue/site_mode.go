@@ -68,7 +68,7 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 	if now == before {
 		return
 	}
-	site.ModeSince = q.Clock
+	site.ModeSince = max(q.Clock, site.ModeSince+1)
 	if now.Central() == before.Central() {
 		return
 	}

@@ -16,6 +16,7 @@ type Office struct {
 	settings task.SiteSettings
 	came     time.Time // when they came
 	queue    time.Time // when the queue itself told settings last
+	restored time.Time // when it last told of an earlier mode, as after a restore
 	told     word      // of the masters, the last one
 	own      bool      // the pilot works for itself
 	stints   uint64    // how often it has begun to
@@ -112,7 +113,9 @@ func (o *Office) Step(now time.Time, event message.Event, site Site) []message.A
 		if e.Settings.Site == "" || e.Asked.Before(o.came) {
 			return nil // answers overtake one another: this one may be older than what is in force
 		}
-		o.queue = now
+		if o.queue = now; e.Settings.ModeSince < o.settings.ModeSince {
+			o.restored = now
+		}
 		return o.adopt(now, e.Settings, leads)
 	case PilotSaid:
 		return o.pilotSaid(now, e, leads)
@@ -146,21 +149,26 @@ func (o *Office) Step(now time.Time, event message.Event, site Site) []message.A
 	return nil
 }
 
-// queueSaidFor is how long a pilot holds to the mode that the queue itself told it,
-// whatever a master of its site says.
+// queueSaidFor is how long a pilot holds to the mode that the queue itself told it, when a
+// master of its site is behind.
 const queueSaidFor = 10 * time.Second
 
 // pilotSaid takes the overlay master's word on the settings. A pilot that works for itself
-// has them from the queue. On the mode a master's word is not taken while the queue itself
-// has just said another: a master that is behind would call the pilot back as often as
-// the queue calls it forward. One that is ahead says it once: its word waits, and is taken
-// if no master has said anything else since.
+// has them from the queue. A master that is behind would call the pilot back as often as
+// the queue calls it forward: an earlier mode is not taken while the queue itself has just
+// said a later one, and no other mode at all while a restored queue has just gone back. A
+// master may be right all the same, and says it once: its word waits, and is taken if no
+// master has said anything else since.
 func (o *Office) pilotSaid(now time.Time, said PilotSaid, leads bool) []message.Action {
 	if o.own || said.From != o.overlay.Peer {
 		return nil
 	}
 	o.told = word{from: said.From, settings: said.Settings}
-	if until := o.queue.Add(queueSaidFor); said.Settings.Mode != o.settings.Mode && now.Before(until) {
+	hold := o.restored
+	if said.Settings.ModeSince < o.settings.ModeSince {
+		hold = o.queue
+	}
+	if until := hold.Add(queueSaidFor); said.Settings.Mode != o.settings.Mode && now.Before(until) {
 		o.told.until = until
 		return nil
 	}

@@ -29,16 +29,29 @@ func adopted(actions []message.Action) bool {
 }
 
 // A master that is behind on the mode of the site does not call a pilot back that has
-// just heard another one from the queue. Its word waits, and counts if it says nothing
-// else meanwhile.
+// just heard a later one from the queue. Its word waits, and counts if it says nothing
+// else meanwhile. A later mode counts at once.
 func TestTheQueuesWordOnTheModeCountsMoreThanAMasters(t *testing.T) {
-	behind := PilotSaid{chief, settingsIn(task.ModeIsolated)}
+	said := settingsIn("distributed")
+	said.ModeSince = 2
+	ahead, behind := PilotSaid{chief, settingsIn(task.ModeIsolated)}, PilotSaid{chief, settingsIn(task.ModeIsolated)}
+	ahead.Settings.ModeSince, behind.Settings.ModeSince = 3, 1
 	if o := distributed(); !adopted(o.Step(start, behind, Site{})) {
 		t.Error("a master's word is not taken by who has heard nothing from the queue")
 	}
+	o := distributed()
+	o.Step(start, QueueSaid{start, said}, Site{})
+	if !adopted(o.Step(start.Add(time.Second), ahead, Site{})) {
+		t.Error("a master's word on a later mode is not taken at once")
+	}
+	back := said
+	back.ModeSince = 1
+	if o.Step(start.Add(2*time.Second), QueueSaid{start.Add(2 * time.Second), back}, Site{}); adopted(o.Step(start.Add(3*time.Second), ahead, Site{})) {
+		t.Error("a queue that was restored has gone back, and a master's word from before is taken")
+	}
 	for _, changes := range []bool{false, true} {
 		o := distributed()
-		o.Step(start, QueueSaid{start, o.Settings()}, Site{})
+		o.Step(start, QueueSaid{start, said}, Site{})
 		if adopted(o.Step(start.Add(time.Second), behind, Site{})) {
 			t.Fatal("a master's word on the mode is taken at once")
 		}

@@ -159,7 +159,7 @@ func fromLease(in *pb.Lease) (task.Lease, error) {
 // Settings encodes a site's settings as pilots see them.
 func Settings(s task.SiteSettings) *pb.SiteSettings {
 	return &pb.SiteSettings{
-		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), Draining: s.Draining,
+		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), ModeSince: s.ModeSince, Draining: s.Draining,
 		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: proto.Int32(int32(s.Prefill)),
 		Solver: s.Solver, Rank: s.Rank, Replicate: s.Replicate, LocalityWait: durationpb.New(s.LocalityWait),
 		Trial: s.Trial, StorageCredentials: each(s.Secrets.Credentials(), storageCredential),
@@ -179,7 +179,7 @@ func fromStorageCredential(in *pb.StorageCredential) task.StorageCredential {
 // FromSettings decodes a site's settings.
 func FromSettings(in *pb.SiteSettings) task.SiteSettings {
 	return task.SiteSettings{
-		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()),
+		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()), ModeSince: in.GetModeSince(),
 		Draining: in.GetDraining(), RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()),
 		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(), LocalityWait: in.GetLocalityWait().AsDuration(),
 		Trial: in.GetTrial(), Secrets: task.SealStorage(each(in.GetStorageCredentials(), fromStorageCredential)),

@@ -120,8 +120,11 @@ type SiteSettings struct {
 	StorageCredentials []*StorageCredential `protobuf:"bytes,17,rep,name=storage_credentials,json=storageCredentials,proto3" json:"storage_credentials,omitempty"`
 	// Pilots that confine payloads less strictly are refused; see RegisterRequest.
 	MinConfinement int32 `protobuf:"varint,18,opt,name=min_confinement,json=minConfinement,proto3" json:"min_confinement,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of two words on the mode, the one with the larger number is the later one, except
+	// across a restore of the queue's store.
+	ModeSince     uint64 `protobuf:"varint,19,opt,name=mode_since,json=modeSince,proto3" json:"mode_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SiteSettings) Reset() {
@@ -276,6 +279,13 @@ func (x *SiteSettings) GetStorageCredentials() []*StorageCredential {
 func (x *SiteSettings) GetMinConfinement() int32 {
 	if x != nil {
 		return x.MinConfinement
+	}
+	return 0
+}
+
+func (x *SiteSettings) GetModeSince() uint64 {
+	if x != nil {
+		return x.ModeSince
 	}
 	return 0
 }
@@ -3666,7 +3676,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\x1a\x1epilotage/v1/task_service.proto\"\xa3\x05\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\x1a\x1epilotage/v1/task_service.proto\"\xc2\x05\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -3688,7 +3698,9 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x0ese_client_cert\x18\x0f \x01(\tR\fseClientCert\x12\x13\n" +
 	"\x05se_ca\x18\x10 \x01(\tR\x04seCa\x12O\n" +
 	"\x13storage_credentials\x18\x11 \x03(\v2\x1e.pilotage.v1.StorageCredentialR\x12storageCredentials\x12'\n" +
-	"\x0fmin_confinement\x18\x12 \x01(\x05R\x0eminConfinementB\n" +
+	"\x0fmin_confinement\x18\x12 \x01(\x05R\x0eminConfinement\x12\x1d\n" +
+	"\n" +
+	"mode_since\x18\x13 \x01(\x04R\tmodeSinceB\n" +
 	"\n" +
 	"\b_prefill\"\x91\x01\n" +
 	"\x11StorageCredential\x12\x10\n" +
