@@ -53,23 +53,17 @@ func checkScope(role Role, site task.Site) error {
 	return err
 }
 
-// Grant is what the queue's database keeps of a token: never the secret.
+// Grant is by what the queue knows a token: never the secret.
 type Grant struct {
 	ID      string
-	Hash    [32]byte // of the secret, see HashSecret
-	Role    Role
-	Site    task.Site // the one site of a pilot's token; "" is no limit for others
+	Hash    [32]byte  // of the secret, see HashSecret
 	Expires time.Time // zero counts as expired: every token ends
 	Revoked bool
-	Label   string // for people
-	Person  string // whose work is done with it
-	Groups  []string
-	Created time.Time
 }
 
-// NewGrant makes a token and what the queue keeps of it. The token text is
-// returned once and stored nowhere.
-func NewGrant(role Role, site task.Site, label string, now, expires time.Time) (Grant, string, error) {
+// NewGrant makes a token for a role, of one site or with "" for all, and by what the
+// queue knows it. The token text is returned once and stored nowhere.
+func NewGrant(role Role, site task.Site, now, expires time.Time) (Grant, string, error) {
 	if err := checkScope(role, site); err != nil {
 		return Grant{}, "", fmt.Errorf("create an access: %w", err)
 	}
@@ -80,8 +74,7 @@ func NewGrant(role Role, site task.Site, label string, now, expires time.Time) (
 	if err != nil {
 		return Grant{}, "", err
 	}
-	grant := Grant{ID: id, Hash: HashSecret(secret), Role: role, Site: site, Expires: expires, Label: label, Created: now}
-	return grant, FormatToken(id, secret), nil
+	return Grant{ID: id, Hash: HashSecret(secret), Expires: expires}, FormatToken(id, secret), nil
 }
 
 // Check decides whether the secret opens the grant at now. Refusals are
@@ -110,7 +103,5 @@ func (g Grant) Valid(now time.Time) error {
 
 // LogValue leaves the hash out.
 func (g Grant) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("token", g.ID), slog.String("role", string(g.Role)),
-		slog.String("site", string(g.Site)), slog.Time("expires", g.Expires),
-		slog.Bool("revoked", g.Revoked), slog.String("label", g.Label))
+	return slog.GroupValue(slog.String("token", g.ID), slog.Time("expires", g.Expires), slog.Bool("revoked", g.Revoked))
 }

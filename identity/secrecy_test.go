@@ -17,7 +17,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant, _, err := NewGrant(RoleAdmin, "", "", noon, noon.Add(time.Hour))
+	grant, _, err := NewGrant(RoleAdmin, "", noon, noon.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestParseTokenRefuses(t *testing.T) {
 }
 
 func TestGrantCheck(t *testing.T) {
-	grant, text, err := NewGrant(RolePilot, "siteA", "nightly", noon, noon.Add(time.Hour))
+	grant, text, err := NewGrant(RolePilot, "siteA", noon, noon.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,18 +100,18 @@ func TestGrantCheck(t *testing.T) {
 func TestNewGrantRefuses(t *testing.T) {
 	later := noon.Add(time.Hour)
 	for name, attempt := range map[string]func() error{
-		"unknown role":       func() error { _, _, err := NewGrant("root", "", "", noon, later); return err },
-		"no role":            func() error { _, _, err := NewGrant("", "siteA", "", noon, later); return err },
-		"pilot without site": func() error { _, _, err := NewGrant(RolePilot, "", "", noon, later); return err },
-		"bad site":           func() error { _, _, err := NewGrant(RoleSubmit, "a/b", "", noon, later); return err },
-		"already over":       func() error { _, _, err := NewGrant(RoleAdmin, "", "", noon, noon); return err },
+		"unknown role":       func() error { _, _, err := NewGrant("root", "", noon, later); return err },
+		"no role":            func() error { _, _, err := NewGrant("", "siteA", noon, later); return err },
+		"pilot without site": func() error { _, _, err := NewGrant(RolePilot, "", noon, later); return err },
+		"bad site":           func() error { _, _, err := NewGrant(RoleSubmit, "a/b", noon, later); return err },
+		"already over":       func() error { _, _, err := NewGrant(RoleAdmin, "", noon, noon); return err },
 	} {
 		if attempt() == nil {
 			t.Errorf("%s: granted", name)
 		}
 	}
 	for _, role := range []Role{RoleAdmin, RoleSubmit} {
-		if _, _, err := NewGrant(role, "", "", noon, later); err != nil {
+		if _, _, err := NewGrant(role, "", noon, later); err != nil {
 			t.Errorf("%s: %v", role, err)
 		}
 	}

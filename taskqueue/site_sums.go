@@ -41,6 +41,16 @@ func (s *SiteRecord) addOutcome(o *task.Outcome, sample int) {
 	}
 }
 
+// Reads adds up the reads of all files.
+func (s *SiteSums) Reads() SourceSums {
+	all := s.Intermediate
+	for i := range all.Reads {
+		all.Reads[i] += s.External.Reads[i]
+		all.Bytes[i] += s.External.Bytes[i]
+	}
+	return all
+}
+
 func (s *SiteSums) addDelay(delay time.Duration) {
 	if len(s.DelayBucket) != len(DelayBuckets)+1 {
 		s.DelayBucket = append(s.DelayBucket, make([]uint64, len(DelayBuckets)+1-len(s.DelayBucket))...)

@@ -88,7 +88,7 @@ func (a *access) opens(file *identity.AccessFile, role identity.Role, site task.
 		return err
 	}
 	grant := a.known.Load().grant(id)
-	return grant.Check(secret, now.Add(a.config.Timing.AccessLife/3))
+	return opening(&grant).Check(secret, now.Add(a.config.Timing.AccessLife/3))
 }
 
 func (a *access) makeAccess(ctx context.Context, role identity.Role, site task.Site, old *identity.AccessFile) error {
@@ -112,23 +112,22 @@ func (a *access) newAccess(ctx context.Context, g taskqueue.Grant, life time.Dur
 	if end := a.authority.NotAfter(); expires.After(end) {
 		expires = end
 	}
-	grant, token, err := identity.NewGrant(identity.Role(g.Role), g.Site, g.Label, now, expires)
+	opens, token, err := identity.NewGrant(identity.Role(g.Role), g.Site, now, expires)
 	if err != nil {
 		return nil, "", invalid("%w", err)
 	}
-	g.ID, g.Hash, g.Created, g.Expires = grant.ID, grant.Hash, now.UTC(), expires
+	g.ID, g.Hash, g.Created, g.Expires = opens.ID, opens.Hash, now.UTC(), expires
 	err = a.turns.update(ctx, func(t *taskqueue.Turn) error {
 		return a.turns.rules.AddGrant(t, g)
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	grant.Person, grant.Groups = g.Person, g.Groups
-	if err := a.addGrant(ctx, grant); err != nil {
+	if err := a.addGrant(ctx, g); err != nil {
 		return nil, "", err
 	}
 	return &identity.AccessFile{
 		Version: identity.AccessVersion, Queue: a.addresses.Access, CAPEM: a.authorityPEM,
-		Role: grant.Role, Site: grant.Site, Person: grant.Person, Groups: grant.Groups, Token: token, Expires: expires,
-	}, grant.ID, nil
+		Role: identity.Role(g.Role), Site: g.Site, Person: g.Person, Groups: g.Groups, Token: token, Expires: expires,
+	}, g.ID, nil
 }

@@ -49,11 +49,7 @@ func (a *audits) after(ctx context.Context, at uint64) (taskqueue.AuditSegment, 
 
 // runClosing moves what is old enough from the store to files, until ctx ends.
 func (a *audits) runClosing(ctx context.Context) error {
-	return every(ctx, a.config.Timing.CloseAudit, func() {
-		if err := a.close(ctx); err != nil && ctx.Err() == nil {
-			a.config.Log.Warn("the audit log stays in the database", "error", err)
-		}
-	})
+	return a.config.every(ctx, a.config.Timing.CloseAudit, "the audit log stays in the database", a.close)
 }
 
 // close writes files of old records, and takes out of the store what files have.
@@ -118,7 +114,7 @@ func auditFilter(c caller, in *pb.ListAuditRequest) (taskqueue.AuditFilter, erro
 
 // ListAudit tells from the audit log who did what, and which attempts ran where.
 func (h *siteHandlers) ListAudit(ctx context.Context, in *pb.ListAuditRequest) (*pb.ListAuditResponse, error) {
-	size, err := pageSize(in.GetPageSize())
+	size, after, err := pageAsked("audit", in)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +122,7 @@ func (h *siteHandlers) ListAudit(ctx context.Context, in *pb.ListAuditRequest) (
 	if err != nil {
 		return nil, err
 	}
-	from, err := auditPlaceOf(in.GetPageToken())
+	from, err := auditPlaceOf(after)
 	if err != nil {
 		return nil, err
 	}
@@ -176,24 +172,18 @@ func (p auditPlace) token() string {
 	return pageToken("audit", fmt.Sprintf("%d %d %s", p.after, p.skip, p.pilot))
 }
 
-func auditPlaceOf(token string) (p auditPlace, err error) {
-	text, err := afterToken("audit", token)
-	if err != nil || text == "" {
-		return p, err
+func auditPlaceOf(text string) (p auditPlace, err error) {
+	if text == "" {
+		return p, nil
 	}
-	parts := strings.SplitN(text, " ", 3)
-	if len(parts) == 3 {
-		var skip uint64
-		p.after, err = strconv.ParseUint(parts[0], 10, 62)
-		if err == nil {
-			skip, err = strconv.ParseUint(parts[1], 10, 31)
-		}
-		p.skip, p.pilot = int(skip), task.PilotID(parts[2])
+	after, rest, _ := strings.Cut(text, " ")
+	skip, pilot, whole := strings.Cut(rest, " ")
+	at, err1 := strconv.ParseUint(after, 10, 62)
+	skipped, err2 := strconv.ParseUint(skip, 10, 31)
+	if !whole || err1 != nil || err2 != nil {
+		return p, errPageToken()
 	}
-	if len(parts) != 3 || err != nil {
-		return p, invalid("page_token is not one of this list: begin without one")
-	}
-	return p, nil
+	return auditPlace{after: at, skip: int(skipped), pilot: task.PilotID(pilot)}, nil
 }
 
 // auditPage is one answer about the audit log.

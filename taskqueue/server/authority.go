@@ -91,11 +91,7 @@ func (a *access) renewCertificate(now time.Time) error {
 }
 
 func (a *access) runRenewal(ctx context.Context) error {
-	return every(ctx, time.Hour, func() {
-		if err := a.renewCertificate(time.Now()); err != nil {
-			a.config.Log.Error("the server's certificate was not renewed", "error", err)
-		}
-	})
+	return a.config.every(ctx, time.Hour, "the server's certificate was not renewed", func(context.Context) error { return a.renewCertificate(time.Now()) })
 }
 
 // writeFile stores a file whole or not at all, unless it is there already;

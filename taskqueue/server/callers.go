@@ -88,7 +88,7 @@ func callerOf(ctx context.Context) caller {
 // other change, and once a day, which drops what the queue has forgotten. Both come
 // before the change is answered.
 type known struct {
-	grants sync.Map // of identity.Grant by id
+	grants sync.Map // of taskqueue.Grant by id
 	denied map[task.PeerID]struct{}
 	banned map[string]string // persons, and why
 	since  time.Time
@@ -97,10 +97,15 @@ type known struct {
 const reloadAccessEvery = 24 * time.Hour
 
 // grant returns the grant with the id; a zero one refuses everything.
-func (k *known) grant(id string) identity.Grant {
+func (k *known) grant(id string) taskqueue.Grant {
 	found, _ := k.grants.Load(id)
-	grant, _ := found.(identity.Grant)
+	grant, _ := found.(taskqueue.Grant)
 	return grant
+}
+
+// opening is what opens the queue of a grant.
+func opening(g *taskqueue.Grant) identity.Grant {
+	return identity.Grant{ID: g.ID, Hash: g.Hash, Expires: g.Expires, Revoked: g.Revoked}
 }
 
 // access decides who may call, and gives out what opens the queue: the VO's authority,
@@ -132,11 +137,7 @@ func (a *access) reloadAccess(ctx context.Context) error {
 			return fmt.Errorf("load access tokens: %w", err)
 		}
 		for _, g := range grants {
-			next.grants.Store(g.ID, identity.Grant{
-				ID: g.ID, Hash: g.Hash, Role: identity.Role(g.Role), Site: g.Site,
-				Expires: g.Expires, Revoked: g.Revoked, Label: g.Label, Created: g.Created,
-				Person: g.Person, Groups: g.Groups,
-			})
+			next.grants.Store(g.ID, g)
 		}
 		if shutOut, err = a.revocationsIn(t); err != nil {
 			return fmt.Errorf("load deny lists and bans: %w", err)
@@ -161,7 +162,7 @@ func (a *access) reloadAccess(ctx context.Context) error {
 
 // addGrant makes a new token count. The store has it already, so that a reload
 // under way either read it or is waited for.
-func (a *access) addGrant(ctx context.Context, grant identity.Grant) error {
+func (a *access) addGrant(ctx context.Context, grant taskqueue.Grant) error {
 	a.reloading.Lock()
 	if current := a.known.Load(); current != nil && time.Since(current.since) < reloadAccessEvery {
 		current.grants.LoadOrStore(grant.ID, grant) // a reload may know that its site has gone
@@ -234,14 +235,14 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 		return caller{}, err
 	}
 	grant := a.known.Load().grant(id)
-	if err := grant.Check(secret, now); err != nil {
+	if err := opening(&grant).Check(secret, now); err != nil {
 		return caller{}, err
 	}
-	kind, is := kinds[grant.Role]
+	kind, is := kinds[identity.Role(grant.Role)]
 	if !is {
 		return caller{}, fmt.Errorf("token %s has the unknown role %q: %w", id, grant.Role, identity.ErrUnknownToken)
 	}
-	c := caller{kind: kind, site: grant.Site, token: grant.ID, person: holder(&grant)}
+	c := caller{kind: kind, site: grant.Site, token: grant.ID, person: grant.Holder()}
 	return c, a.known.Load().admits(c.person.Name)
 }
 
@@ -251,12 +252,6 @@ func (k *known) admits(person string) error {
 		return fmt.Errorf("%s is banned by the VO: %w: %s", person, errBanned, why)
 	}
 	return nil
-}
-
-// holder is the person whose access a grant is.
-func holder(g *identity.Grant) taskqueue.Person {
-	kept := taskqueue.Grant{ID: g.ID, Role: string(g.Role), Label: g.Label, Person: g.Person, Groups: g.Groups}
-	return kept.Holder()
 }
 
 // recheck tells whether a caller that was admitted still is: calls that last
@@ -281,7 +276,8 @@ func (a *access) recheck(c caller, now time.Time) error {
 		}
 		return nil
 	}
-	return current.grant(c.token).Valid(now)
+	grant := current.grant(c.token)
+	return opening(&grant).Valid(now)
 }
 
 func revoked(c caller) error {

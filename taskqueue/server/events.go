@@ -5,12 +5,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -38,19 +39,13 @@ type events struct {
 	mu      sync.Mutex
 	list    []page.Event // by number, without gaps
 	number  uint64
-	counts  map[eventKey]uint64
+	counts  *prometheus.CounterVec
 	failing map[failingStep]failing
 	look    time.Time // none of failing has its pause over before
 }
 
 // allEvents is what those watch who follow events.
 const allEvents = "events"
-
-// eventKey is what events are counted by.
-type eventKey struct {
-	kind taskqueue.NewsKind
-	site task.Site
-}
 
 type failingStep struct {
 	workflow   task.WorkflowID
@@ -65,7 +60,7 @@ type failing struct {
 
 func newEvents(log *slog.Logger) *events {
 	return &events{
-		log: log, counts: make(map[eventKey]uint64), failing: make(map[failingStep]failing),
+		log: log, counts: newEventCounts(), failing: make(map[failingStep]failing),
 	}
 }
 
@@ -77,7 +72,7 @@ func (e *events) tell(now time.Time, news ...taskqueue.News) {
 	before := e.number
 	for i := range news {
 		n := &news[i]
-		e.counts[eventKey{n.Kind, n.Site}] += uint64(max(1, n.Count))
+		e.counts.WithLabelValues(string(n.Kind), string(n.Site)).Add(float64(max(1, n.Count)))
 		if n.Kind != taskqueue.NewsStepFailed || e.due(now, n) {
 			e.add(now, n)
 		}
@@ -206,13 +201,6 @@ func (e *events) next(number uint64, site string, most int) (found []page.Event,
 		}
 	}
 	return found, e.number
-}
-
-// counted returns how often what has happened, since the queue began.
-func (e *events) counted() map[eventKey]uint64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return maps.Clone(e.counts)
 }
 
 // WatchEvents sends what has happened since the queue began, as far as it is kept,

@@ -116,15 +116,11 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 	ctx := stream.Context()
 	var file task.File
 	if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		found, err := t.Files().Load(task.LFN(in.GetLfn()))
-		if err != nil {
-			return fmt.Errorf("load file %s: %w", in.GetLfn(), err)
+		found, err := callerOf(ctx).file(t, task.LFN(in.GetLfn()))
+		if err == nil {
+			file = found.File
 		}
-		if len(found) == 0 {
-			return taskqueue.NotFound("file", strconv.Quote(in.GetLfn()))
-		}
-		file = found[0].File
-		return callerOf(ctx).seesFile(t, file.LFN)
+		return err
 	}); err != nil {
 		return err
 	}

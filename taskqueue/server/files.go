@@ -48,11 +48,7 @@ func (h *fileHandlers) RegisterFiles(ctx context.Context, in *pb.RegisterFilesRe
 
 // ListFiles lists the catalogue by name.
 func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (*pb.ListFilesResponse, error) {
-	size, err := pageSize(in.GetPageSize())
-	if err != nil {
-		return nil, err
-	}
-	after, err := afterToken("files", in.GetPageToken())
+	size, after, err := pageAsked("files", in)
 	if err != nil {
 		return nil, err
 	}
@@ -124,21 +120,14 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 	}
 	out := &pb.LocateFileResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		found, err := t.Files().Load(names...)
+		f, err := callerOf(ctx).file(t, names...)
 		if err != nil {
-			return fmt.Errorf("load file %s: %w", name, err)
-		}
-		if len(found) == 0 {
-			return taskqueue.NotFound("file", strconv.Quote(string(name)))
-		}
-		if err := callerOf(ctx).seesFile(t, found[0].LFN); err != nil {
 			return err
 		}
 		caching, err := sitesWithPilots(t)
 		if err != nil {
 			return err
 		}
-		f := &found[0]
 		out.File, out.ProducerTask, out.Readers, out.Lost = caching.file(f.File), string(f.ProducerTask), int32(f.Uses), f.Lost
 		out.Owner, out.Group = f.Owner, f.Group
 		return nil

@@ -59,13 +59,11 @@ func (e *elements) runGarbage(ctx context.Context) error {
 		return nil
 	}
 	reluctant := make(reluctances)
-	return every(ctx, e.config.Timing.Garbage, func() {
-		for more := true; more && ctx.Err() == nil; {
-			var err error
-			if more, err = e.deleteGarbage(ctx, reluctant); err != nil && ctx.Err() == nil {
-				e.config.Log.Warn("losers' copies wait for their deletion", "error", err)
-			}
+	return e.config.every(ctx, e.config.Timing.Garbage, "losers' copies wait for their deletion", func(ctx context.Context) (err error) {
+		for more := true; more && err == nil && ctx.Err() == nil; {
+			more, err = e.deleteGarbage(ctx, reluctant)
 		}
+		return err
 	})
 }
 

@@ -132,21 +132,21 @@ func (h *siteHandlers) shutOut(ctx context.Context) error {
 // ListAccess lists all tokens, or those of the operator's site, by time of creation, never
 // their secrets.
 func (h *siteHandlers) ListAccess(ctx context.Context, in *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
-	var grants []identity.Grant
+	var grants []taskqueue.Grant
 	for _, known := range h.server.access.known.Load().grants.Range {
-		if grant := known.(identity.Grant); callerOf(ctx).of(string(grant.Site)) == nil {
+		if grant := known.(taskqueue.Grant); callerOf(ctx).of(string(grant.Site)) == nil {
 			grants = append(grants, grant)
 		}
 	}
-	key := func(g *identity.Grant) string { return fmt.Sprintf("%020d %s", g.Created.UnixNano(), g.ID) }
-	slices.SortFunc(grants, func(x, y identity.Grant) int { return strings.Compare(key(&x), key(&y)) })
+	key := func(g *taskqueue.Grant) string { return fmt.Sprintf("%020d %s", g.Created.UnixNano(), g.ID) }
+	slices.SortFunc(grants, func(x, y taskqueue.Grant) int { return strings.Compare(key(&x), key(&y)) })
 	out := &pb.ListAccessResponse{}
 	var err error
-	out.Accesses, out.NextPageToken, err = pageOf("accesses", in, grants, key, func(g *identity.Grant) (*pb.Access, error) {
+	out.Accesses, out.NextPageToken, err = pageOf("accesses", in, grants, key, func(g *taskqueue.Grant) (*pb.Access, error) {
 		return &pb.Access{
-			Id: g.ID, Role: string(g.Role), Site: string(g.Site), Label: g.Label,
+			Id: g.ID, Role: g.Role, Site: string(g.Site), Label: g.Label,
 			Created: taskpb.Time(g.Created), Expires: taskpb.Time(g.Expires), Revoked: g.Revoked,
-			Person: holder(g).Name, Groups: g.Groups,
+			Person: g.Holder().Name, Groups: g.Groups,
 		}, nil
 	})
 	return out, err

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -174,10 +176,8 @@ func siteLook(site *taskqueue.SiteRecord, clock taskqueue.Instant) page.SiteLook
 			Delays: sums.DelayCount, DelaySum: sums.DelaySum.Seconds(),
 		},
 	}
-	for i, source := range []task.Source{task.SourceLocal, task.SourcePeer, task.SourceSE, task.SourceRemote} {
-		s.Reads[i] = sums.Intermediate.Reads[source] + sums.External.Reads[source]
-		s.Bytes[i] = sums.Intermediate.Bytes[source] + sums.External.Bytes[source]
-	}
+	reads := sums.Reads()
+	s.Reads, s.Bytes = reads.Reads, reads.Bytes
 	switch {
 	case site.Draining:
 		s.Note = "draining"
@@ -233,7 +233,7 @@ type shown struct {
 	page      *page.Page
 	events    *events
 	steps     *stepSums
-	counts    attemptCounts
+	counts    *prometheus.CounterVec // of attempts
 	factories factories
 }
 
@@ -258,7 +258,7 @@ func (s *shown) attempts(site task.Site, starts []task.Start, outcomes []task.Ou
 	}
 	for i := range outcomes {
 		o := &outcomes[i]
-		s.counts.add(site, o, verdicts[o.Attempt])
+		countAttempt(s.counts, site, o, verdicts[o.Attempt])
 		if verdicts[o.Attempt] != task.AckAccepted || o.Started.IsZero() {
 			continue
 		}
@@ -282,18 +282,10 @@ func barOf(site task.Site, attempt task.AttemptID) page.Bar {
 
 // mainSource is where most of an attempt's bytes came from.
 func mainSource(reads []task.Read) int {
-	var bytes [4]task.Bytes
+	var bytes [4]task.Bytes // by source
 	most := 0
 	for i := range reads {
-		at := 0
-		switch reads[i].Source {
-		case task.SourcePeer:
-			at = 1
-		case task.SourceSE:
-			at = 2
-		case task.SourceRemote:
-			at = 3
-		}
+		at := min(int(reads[i].Source), len(bytes)-1)
 		if bytes[at] += 1 + reads[i].Size; bytes[at] > bytes[most] {
 			most = at
 		}

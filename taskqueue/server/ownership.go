@@ -79,6 +79,33 @@ func (c caller) seesTask(t *taskqueue.Turn, id task.ID) error {
 	return notFoundAs(err, "task", id)
 }
 
+// file returns the first of some files that is there and that the caller may look at.
+func (c caller) file(t *taskqueue.Turn, names ...task.LFN) (*taskqueue.FileRecord, error) {
+	found, err := t.Files().Load(names...)
+	if err != nil {
+		return nil, fmt.Errorf("load file %s: %w", names[0], err)
+	}
+	if len(found) == 0 {
+		return nil, taskqueue.NotFound("file", strconv.Quote(string(names[0])))
+	}
+	return &found[0], c.seesFile(t, found[0].LFN)
+}
+
+// task returns the state of a task that the caller may look at.
+func (c caller) task(t *taskqueue.Turn, id task.ID) (*taskqueue.TaskState, error) {
+	if err := c.seesTask(t, id); err != nil {
+		return nil, err
+	}
+	states, err := t.Tasks().Load(id)
+	if err != nil {
+		return nil, fmt.Errorf("load task %s: %w", id, err)
+	}
+	if len(states) == 0 {
+		return nil, taskqueue.NotFound("task", id)
+	}
+	return &states[0], nil
+}
+
 // seesFile refuses a caller that may not look into a file's workflow. What is
 // registered for all is open to all.
 func (c caller) seesFile(t *taskqueue.Turn, name task.LFN) error {

@@ -37,20 +37,13 @@ func (r *pageRoom) takes(entry proto.Message) bool {
 
 // pageOf returns the page that a request asks for of a list that is at hand, sorted by its
 // keys, which differ. A page of no given size ends with its bytes.
-func pageOf[T any, P proto.Message](kind string, in interface {
-	GetPageSize() int32
-	GetPageToken() string
-}, list []T, key func(*T) string, entry func(*T) (P, error)) (page []P, next string, err error) {
-	size, err := pageSize(in.GetPageSize())
+func pageOf[T any, P proto.Message](kind string, in pageRequest, list []T, key func(*T) string, entry func(*T) (P, error)) (page []P, next string, err error) {
+	size, after, err := pageAsked(kind, in)
 	if err != nil {
 		return nil, "", err
 	}
 	if in.GetPageSize() == 0 {
 		size = 0
-	}
-	after, err := afterToken(kind, in.GetPageToken())
-	if err != nil {
-		return nil, "", err
 	}
 	first := sort.Search(len(list), func(i int) bool { return key(&list[i]) > after })
 	for room, i := (pageRoom{entries: size}), first; i < len(list); i++ {
@@ -66,14 +59,24 @@ func pageOf[T any, P proto.Message](kind string, in interface {
 	return page, "", nil
 }
 
-func pageSize(asked int32) (int, error) {
-	switch {
+// pageRequest asks for a page of a list.
+type pageRequest interface {
+	GetPageSize() int32
+	GetPageToken() string
+}
+
+// pageAsked reads how many entries a page is to have, and behind what it begins.
+func pageAsked(kind string, in pageRequest) (size int, after string, err error) {
+	switch asked := in.GetPageSize(); {
 	case asked < 0:
-		return 0, invalid("page_size %d: give 0 to %d", asked, maxPage)
+		return 0, "", invalid("page_size %d: give 0 to %d", asked, maxPage)
 	case asked == 0:
-		return defaultPage, nil
+		size = defaultPage
+	default:
+		size = min(int(asked), maxPage)
 	}
-	return min(int(asked), maxPage), nil
+	after, err = afterToken(kind, in.GetPageToken())
+	return size, after, err
 }
 
 // pageToken says where the next page of a list begins. Its kind keeps a token
@@ -90,20 +93,21 @@ func afterToken(kind, token string) (string, error) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	after, ours := strings.CutPrefix(string(text), kind+"\x00")
 	if err != nil || !ours {
-		return "", invalid("page_token is not one of this list: begin without one")
+		return "", errPageToken()
 	}
 	return after, nil
 }
 
-// numberToken reads a page token that holds a number; 0 is the start.
-func numberToken(kind, token string) (uint64, error) {
-	text, err := afterToken(kind, token)
-	if err != nil || text == "" {
-		return 0, err
+// pageFrom is pageAsked of a list whose pages begin behind a number; 0 is the start.
+func pageFrom(kind string, in pageRequest) (size int, from uint64, err error) {
+	size, after, err := pageAsked(kind, in)
+	if err != nil || after == "" {
+		return size, 0, err
 	}
-	n, err := strconv.ParseUint(text, 10, 62)
-	if err != nil {
-		return 0, invalid("page_token is not one of this list: begin without one")
+	if from, err = strconv.ParseUint(after, 10, 62); err != nil {
+		err = errPageToken()
 	}
-	return n, nil
+	return size, from, err
 }
+
+func errPageToken() error { return invalid("page_token is not one of this list: begin without one") }

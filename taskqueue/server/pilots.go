@@ -296,11 +296,7 @@ func (h *pilotHandlers) GetPilot(ctx context.Context, in *pb.GetPilotRequest) (*
 
 // ListPilots lists pilots by id.
 func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest) (*pb.ListPilotsResponse, error) {
-	size, err := pageSize(in.GetPageSize())
-	if err != nil {
-		return nil, err
-	}
-	after, err := afterToken("pilots", in.GetPageToken())
+	size, after, err := pageAsked("pilots", in)
 	if err != nil {
 		return nil, err
 	}

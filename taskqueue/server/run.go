@@ -167,8 +167,9 @@ func (s *Server) stop(calls *grpc.Server, web *http.Server) {
 	}
 }
 
-// every calls do after each pause, until ctx ends.
-func every(ctx context.Context, pause time.Duration, do func()) error {
+// every does something after each pause, until ctx ends, and says of a failure what
+// comes of it.
+func (c *Config) every(ctx context.Context, pause time.Duration, failed string, do func(context.Context) error) error {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for {
@@ -176,7 +177,9 @@ func every(ctx context.Context, pause time.Duration, do func()) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			do()
+			if err := do(ctx); err != nil && ctx.Err() == nil {
+				c.Log.Warn(failed, "error", err)
+			}
 		}
 	}
 }

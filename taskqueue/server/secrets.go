@@ -53,11 +53,7 @@ func (s *secrets) of(site task.Site) task.StorageSecrets {
 
 // run reads the files again and again, until ctx ends.
 func (s *secrets) run(ctx context.Context) error {
-	return every(ctx, secretsEvery, func() {
-		if err := s.read(ctx); err != nil && ctx.Err() == nil {
-			s.config.Log.Warn("the credentials of storage elements are not read again", "error", err)
-		}
-	})
+	return s.config.every(ctx, secretsEvery, "the credentials of storage elements are not read again", s.read)
 }
 
 // read reads the files of all sites. What cannot be read stays as it was: a file

@@ -76,7 +76,7 @@ func New(config Config) (*Server, error) {
 	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
-	s := &Server{config: config, turns: &turns{closed: auditlog.In(config.DataDir)}, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
+	s := &Server{config: config, turns: &turns{closed: auditlog.In(config.DataDir), commits: newCommitTimes()}, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
 	// Signs of life are written for all sites together, by Persist.
 	config.Rules.Site.MarkEvery = max(serving.MarkEvery(config.Rules), 2*config.Timing.Persist)
 	s.turns.failed, s.turns.follow = s.noteFull, s.carryOut
@@ -85,7 +85,7 @@ func New(config Config) (*Server, error) {
 	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
 	s.refusals = newRefusals(config.Log)
 	s.admission = admission{access: &s.access, refusals: s.refusals, shares: &s.turns.shares}
-	s.shown.events = newEvents(config.Log)
+	s.shown.events, s.shown.counts = newEvents(config.Log), newAttemptCounts()
 	s.shown.page = page.New(newPageBackend(s))
 	s.shown.steps = newStepSums()
 	s.shown.factories.init()

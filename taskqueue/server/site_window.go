@@ -21,16 +21,12 @@ func window(then, now page.Look, site *taskqueue.SiteRecord) *pb.SiteWindow {
 		Tasks: since(before.Done, after.Done), Failures: since(before.Failed, after.Failed), Evictions: since(before.Evicted, after.Evicted),
 		QueueRequests: since(before.Requests, after.Requests), DelayCount: since(before.Delays, after.Delays),
 		DelaySum: durationpb.New(time.Duration(max(0, after.DelaySum-before.DelaySum) * float64(time.Second))),
-		Reads:    &pb.SourceSums{},
 	}
-	var reads [4]uint64
-	for i := range reads {
-		reads[i] = since(before.Reads[i], after.Reads[i])
+	var sums taskqueue.SourceSums
+	for i := range sums.Reads {
+		sums.Reads[i], sums.Bytes[i] = since(before.Reads[i], after.Reads[i]), since(before.Bytes[i], after.Bytes[i])
 	}
-	w.Reads.LocalReads, w.Reads.PeerReads, w.Reads.SeReads, w.Reads.RemoteReads = reads[0], reads[1], reads[2], reads[3]
-	w.Reads.LocalBytes, w.Reads.PeerBytes = since(before.Bytes[0], after.Bytes[0]), since(before.Bytes[1], after.Bytes[1])
-	w.Reads.SeBytes, w.Reads.RemoteBytes = since(before.Bytes[2], after.Bytes[2]), since(before.Bytes[3], after.Bytes[3])
-	w.WhyFewHits = whyFewHits(reads, w.GetEvictions(), site)
+	w.Reads, w.WhyFewHits = sourceSums(&sums), whyFewHits(sums.Reads, w.GetEvictions(), site)
 	return w
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -81,8 +83,10 @@ func TestEventsOfAFailingStepAreJoined(t *testing.T) {
 	if got, newest := e.after(0, "", 10); newest != 4 || !strings.HasPrefix(got[3].Text, "3 tasks") || len(e.failing) != 0 {
 		t.Errorf("after the pause: %d events, %d steps remembered: %+v", newest, len(e.failing), got)
 	}
-	if n := e.counted()[eventKey{kind: taskqueue.NewsStepFailed}]; n != 12 {
-		t.Errorf("%d failures counted, 12 have been", n)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.counts)
+	if counts, err := registry.Gather(); err != nil || !strings.Contains(counts[0].String(), `label:{name:"kind" value:"step-failed"} label:{name:"site" value:""} counter:{value:12`) {
+		t.Errorf("12 failures have been; counted: %s, %v", counts, err)
 	}
 	for range 2 * keepEvents {
 		e.tell(now, taskqueue.News{Kind: taskqueue.NewsPilotLeft})

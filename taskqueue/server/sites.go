@@ -91,40 +91,31 @@ func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskp
 	}
 	changed := known[0]
 	for _, path := range mask.GetPaths() {
-		switch path {
-		case "storage_url":
-			changed.SE = site.SE
-		case "se_token_file":
-			changed.SEFiles.Token = site.SEFiles.Token
-		case "se_client_cert":
-			changed.SEFiles.Certificate = site.SEFiles.Certificate
-		case "se_ca":
-			changed.SEFiles.Authorities = site.SEFiles.Authorities
-		case "remote_read":
-			changed.RemoteRead = site.RemoteRead
-		case "mode":
-			changed.Mode, changed.Fallback = site.Mode, "" // and let its pilots try again
-		case "reach":
-			changed.Reach = site.Reach
-		case "round_period":
-			changed.RoundEvery = site.RoundEvery
-		case "prefill":
-			changed.Prefill = site.Prefill
-		case "locality_wait":
-			changed.LocalityWait = site.LocalityWait
-		case "solver":
-			changed.Solver = site.Solver
-		case "rank":
-			changed.Rank = site.Rank
-		case "replicate":
-			changed.Replicate = site.Replicate
-		case "min_confinement":
-			changed.MinConfinement = site.MinConfinement
-		default:
+		set, is := settingsByName[path]
+		if !is {
 			return site, invalid("update_mask: %q is no setting of a site that can be changed", path)
 		}
+		set(&changed, &site)
 	}
 	return changed, nil
+}
+
+// settingsByName take over one setting of a site each, by its name in an update mask.
+var settingsByName = map[string]func(site, from *taskqueue.SiteRecord){
+	"storage_url":     func(site, from *taskqueue.SiteRecord) { site.SE = from.SE },
+	"se_token_file":   func(site, from *taskqueue.SiteRecord) { site.SEFiles.Token = from.SEFiles.Token },
+	"se_client_cert":  func(site, from *taskqueue.SiteRecord) { site.SEFiles.Certificate = from.SEFiles.Certificate },
+	"se_ca":           func(site, from *taskqueue.SiteRecord) { site.SEFiles.Authorities = from.SEFiles.Authorities },
+	"remote_read":     func(site, from *taskqueue.SiteRecord) { site.RemoteRead = from.RemoteRead },
+	"mode":            func(site, from *taskqueue.SiteRecord) { site.Mode, site.Fallback = from.Mode, "" }, // and let its pilots try again
+	"reach":           func(site, from *taskqueue.SiteRecord) { site.Reach = from.Reach },
+	"round_period":    func(site, from *taskqueue.SiteRecord) { site.RoundEvery = from.RoundEvery },
+	"prefill":         func(site, from *taskqueue.SiteRecord) { site.Prefill = from.Prefill },
+	"locality_wait":   func(site, from *taskqueue.SiteRecord) { site.LocalityWait = from.LocalityWait },
+	"solver":          func(site, from *taskqueue.SiteRecord) { site.Solver = from.Solver },
+	"rank":            func(site, from *taskqueue.SiteRecord) { site.Rank = from.Rank },
+	"replicate":       func(site, from *taskqueue.SiteRecord) { site.Replicate = from.Replicate },
+	"min_confinement": func(site, from *taskqueue.SiteRecord) { site.MinConfinement = from.MinConfinement },
 }
 
 // RemoveSite forgets a site, and deletes the access file of its pilots.

@@ -14,11 +14,7 @@ import (
 
 // ListWorkflows lists workflows, newest first.
 func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRequest) (*pb.ListWorkflowsResponse, error) {
-	size, err := pageSize(in.GetPageSize())
-	if err != nil {
-		return nil, err
-	}
-	after, err := afterToken("workflows", in.GetPageToken())
+	size, after, err := pageAsked("workflows", in)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +58,7 @@ func listWorkflows(t *taskqueue.Turn, owner, name string, after task.WorkflowID,
 
 // ListTasks lists a workflow's tasks, oldest first.
 func (h *taskHandlers) ListTasks(ctx context.Context, in *pb.ListTasksRequest) (*pb.ListTasksResponse, error) {
-	size, err := pageSize(in.GetPageSize())
-	if err != nil {
-		return nil, err
-	}
-	after, err := numberToken("tasks", in.GetPageToken())
+	size, after, err := pageFrom("tasks", in)
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +137,7 @@ func fullTasks(t *taskqueue.Turn, states []taskqueue.TaskState) ([]*pb.TaskInfo,
 
 // ListWorkflowOutputs lists a workflow's final outputs in the order declared.
 func (h *taskHandlers) ListWorkflowOutputs(ctx context.Context, in *pb.ListWorkflowOutputsRequest) (*pb.ListWorkflowOutputsResponse, error) {
-	size, err := pageSize(in.GetPageSize())
-	if err != nil {
-		return nil, err
-	}
-	from, err := numberToken("outputs", in.GetPageToken())
+	size, from, err := pageFrom("outputs", in)
 	if err != nil {
 		return nil, err
 	}

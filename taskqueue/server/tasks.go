@@ -246,17 +246,11 @@ func (h *taskHandlers) GetTask(ctx context.Context, in *pb.GetTaskRequest) (*pb.
 	}
 	out := &pb.GetTaskResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		if err := callerOf(ctx).seesTask(t, id); err != nil {
+		state, err := callerOf(ctx).task(t, id)
+		if err != nil {
 			return err
 		}
-		states, err := t.Tasks().Load(id)
-		if err != nil {
-			return fmt.Errorf("load task %s: %w", id, err)
-		}
-		if len(states) == 0 {
-			return taskqueue.NotFound("task", id)
-		}
-		full, err := fullTasks(t, states)
+		full, err := fullTasks(t, []taskqueue.TaskState{*state})
 		if err == nil {
 			out.Task = full[0]
 		}
@@ -272,15 +266,9 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 	}
 	out := &pb.GetTaskLogsResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		if err := callerOf(ctx).seesTask(t, id); err != nil {
-			return err
-		}
-		states, err := t.Tasks().Load(id)
+		state, err := callerOf(ctx).task(t, id)
 		if err != nil {
-			return fmt.Errorf("load task %s: %w", id, err)
-		}
-		if len(states) == 0 {
-			return taskqueue.NotFound("task", id)
+			return err
 		}
 		attempts, err := t.Attempts().OfTask(id)
 		if err != nil {
@@ -288,12 +276,12 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 		}
 		if len(attempts) == 0 {
 			because := ""
-			if states[0].Reason != "" {
-				because = ": " + states[0].Reason
+			if state.Reason != "" {
+				because = ": " + state.Reason
 			}
-			return taskqueue.NotFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run%s)", id, states[0].State, because))
+			return taskqueue.NotFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run%s)", id, state.State, because))
 		}
-		shown := attemptOfNumber(attempts, states[0].Winner, int(in.GetNumber()))
+		shown := attemptOfNumber(attempts, state.Winner, int(in.GetNumber()))
 		if shown == nil {
 			return taskqueue.NotFound("attempt", fmt.Sprintf("%s/a%d", id, in.GetNumber()))
 		}

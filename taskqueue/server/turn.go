@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 )
@@ -18,8 +20,8 @@ type turns struct {
 	closed  *auditlog.Closed // what has left the store of the audit log
 	rules   *taskqueue.Rules
 	clock   clock
-	shares  shares // of callers in the store
-	commits commitTimes
+	shares  shares                   // of callers in the store
+	commits prometheus.Histogram     // seconds that changes of the store have taken
 	failed  func(error)              // is told of what the store could not do
 	follow  func(*taskqueue.Effects) // is told what a change has to lead to
 }
@@ -42,7 +44,7 @@ func (ts *turns) update(ctx context.Context, change func(*taskqueue.Turn) error)
 
 func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) error {
 	began := time.Now()
-	defer func() { ts.commits.observe(time.Since(began)) }()
+	defer func() { ts.commits.Observe(time.Since(began).Seconds()) }()
 	effects, err := ts.commit(ctx, clock, change)
 	if effects != nil {
 		ts.follow(effects) // it may wait for locks: the place in the store is given back

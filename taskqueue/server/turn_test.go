@@ -19,7 +19,7 @@ func TestALineForTheStoreHoldsUpNobodyElse(t *testing.T) {
 	var ts *turns
 	inside := func() int { return ts.shares.of["greedy"].inside }
 	ts = &turns{
-		store: mem.New(), rules: taskqueue.NewRules(config), failed: func(error) {},
+		store: mem.New(), rules: taskqueue.NewRules(config), commits: newCommitTimes(), failed: func(error) {},
 		follow: func(*taskqueue.Effects) {
 			if n := inside(); n != 0 {
 				t.Errorf("%d calls are in the store while effects are carried out, want none", n)

@@ -40,11 +40,7 @@ func (e *elements) runUntold(ctx context.Context) error {
 		return nil
 	}
 	u := &untold{e, make(reluctances), make(map[task.WorkflowID]place)}
-	return every(ctx, e.config.Timing.Garbage, func() {
-		if err := u.look(ctx); err != nil && ctx.Err() == nil {
-			e.config.Log.Warn("copies that nobody told wait to be looked for on storage", "error", err)
-		}
-	})
+	return e.config.every(ctx, e.config.Timing.Garbage, "copies that nobody told wait to be looked for on storage", u.look)
 }
 
 func (u *untold) look(ctx context.Context) error {

@@ -18,11 +18,7 @@ func (e *elements) runLooks(ctx context.Context) error {
 	if e.config.Finder == nil {
 		return nil
 	}
-	return every(ctx, e.config.Timing.MatchTick, func() {
-		if err := e.lookAtStorage(ctx); err != nil && ctx.Err() == nil {
-			e.config.Log.Warn("files of sites without pilots wait to be looked for on storage", "error", err)
-		}
-	})
+	return e.config.every(ctx, e.config.Timing.MatchTick, "files of sites without pilots wait to be looked for on storage", e.lookAtStorage)
 }
 
 // find looks for a file at a place on a storage element, for a while.

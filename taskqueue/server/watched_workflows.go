@@ -56,11 +56,8 @@ func (w *watches) all() {
 }
 
 func signal(wakes map[chan struct{}]struct{}) {
-	for wake := range wakes {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+	for watcher := range wakes {
+		wake(watcher)
 	}
 }
 

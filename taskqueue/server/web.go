@@ -41,8 +41,8 @@ func (s *Server) webServer() (*http.Server, error) {
 		}
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&siteMetrics{server: s}, &queueMetrics{server: s}, s.refusals.counted, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(&metrics{server: s}, s.refusals.counted, s.shown.counts, s.shown.events.counts, s.turns.commits,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	routes := http.NewServeMux()
 	routes.Handle("GET /metrics", s.forScrapers(promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, // process figures tell something even when the store is away

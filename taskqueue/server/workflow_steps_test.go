@@ -29,7 +29,7 @@ func TestStepsAreSummedUpInNobodysShare(t *testing.T) {
 	var ts *turns
 	var inside []int // calls of the viewer in the store, at each read
 	store := mem.New()
-	ts = &turns{rules: taskqueue.NewRules(taskqueue.DefaultConfig()), failed: func(error) {}, follow: func(*taskqueue.Effects) {}}
+	ts = &turns{rules: taskqueue.NewRules(taskqueue.DefaultConfig()), failed: func(error) {}, commits: newCommitTimes(), follow: func(*taskqueue.Effects) {}}
 	ts.store = watchedStore{store, func() { inside = append(inside, ts.shares.of["viewer"].inside) }}
 	const id = task.WorkflowID("w-aaaaaaaaaa")
 	if err := store.Update(t.Context(), func(tx taskqueue.Tx) error {
