@@ -224,6 +224,21 @@ func (s *Pool) Release(id task.ID) {
 	}
 }
 
+// Takes tells whether a pilot may run a task, and has room for it.
+func (s *Pool) Takes(pilot task.PilotID, room task.Resources, id task.ID) bool {
+	c, t := s.callers[pilot], s.tasks[id]
+	if c == nil || !c.known || t == nil || !room.Fits(t.Task.Resources) {
+		return false
+	}
+	s.judgeAll(c)
+	answer := c.judged[t.kind].answer
+	if !answer.Feasible {
+		return false
+	}
+	e, apart := s.exception(c, t)
+	return apart && !e.Infeasible || !apart && !answer.PerTask
+}
+
 // Match has a solver choose tasks for a pilot's places, free slots before
 // prefill. They stay known, and are chosen for nobody else, until they are
 // removed or released. The solver sees this pilot alone, so it cannot be DAD's.

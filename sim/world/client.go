@@ -19,7 +19,8 @@ type client struct {
 	*storm
 	name    string
 	flow    task.WorkflowID
-	names   []string // of its tasks
+	names   []string      // of its tasks
+	badLine time.Duration // until when every other answer is lost
 	history []porcupine.Operation
 }
 
@@ -51,16 +52,18 @@ const (
 )
 
 // addClient lets a user in, who begins after a while.
-func (s *storm) addClient(d draws) {
+func (s *storm) addClient(d draws) *client {
 	c := &client{storm: s, name: fmt.Sprint("user", len(s.clients)), names: []string{"a", "b", "c"}}
 	s.clients = append(s.clients, c)
 	s.after(d.between(0, 10*time.Second), c.submit)
+	return c
 }
 
 // ask carries a call to the queue; what it does there happens if the call arrives, and
 // told says whether the answer comes back.
 func (c *client) ask(do func(*taskqueue.Turn) error, told func(ok bool)) {
 	lost, lostReply := c.queue.losesNext()
+	lostReply = lostReply || c.now() < c.badLine && draws{c.random}.one(2)
 	c.after(callTime, func() {
 		if c.queue.away || lost {
 			c.after(callFailure, func() { told(false) })

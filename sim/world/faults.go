@@ -246,7 +246,7 @@ var nodeKinds = []kind{
 
 // inject has a fault happen, if there is anything to break.
 func (s *storm) inject(f Fault) {
-	all := slices.Concat(kinds, nodeKinds)
+	all := slices.Concat(kinds, nodeKinds, situations)
 	i := slices.IndexFunc(all, func(k kind) bool { return k.name == f.Kind })
 	d := draws{rand.New(rand.NewPCG(f.seed, f.seed))}
 	at := s.sites[d.IntN(len(s.sites))]
@@ -408,7 +408,12 @@ func (s *storm) restores(d draws) bool {
 	if len(s.copies) == 0 {
 		return false
 	}
-	c := s.copies[d.IntN(len(s.copies))]
+	s.goesBackTo(s.copies[d.IntN(len(s.copies))])
+	return true
+}
+
+func (s *storm) goesBackTo(c copied) {
+	s.wentBack = true
 	if !s.queue.away {
 		s.queue.stop()
 	}
@@ -417,7 +422,6 @@ func (s *storm) restores(d draws) bool {
 	for _, site := range s.sites {
 		s.drained[site.name] = s.queue.site(site.name).Draining
 	}
-	return true
 }
 
 // rots flips a bit of what the queue's disk holds. The next start notices, and the

@@ -195,6 +195,11 @@ func (n *node) upload(output message.Output) {
 			} else {
 				n.site.stored[url] = made
 			}
+			if n.site.mute {
+				n.stepWorker(worker.UploadFailed{Output: output.ID()})
+				n.after(time.Second, func() { n.upload(output) })
+				return
+			}
 			n.stepWorker(worker.Uploaded{Stored: []task.Stored{{
 				LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest,
 			}}})

@@ -29,6 +29,9 @@ type Fault struct {
 // DrawPlan draws what goes wrong in a run. Each seed has a mix of its own: some kinds
 // of faults are left out, so that others come often.
 func DrawPlan(seed uint64, large bool) Plan {
+	if p, has := quiet(seed); has && !large {
+		return p
+	}
 	random := rand.New(rand.NewPCG(seed, 2))
 	var mix []string
 	for len(mix) < 3 {
@@ -52,6 +55,10 @@ func DrawPlan(seed uint64, large bool) Plan {
 	}
 	return plan.cutOffNodes(at)
 }
+
+// quietStream is what the plans of quiet seeds are drawn from: one that leaves those of
+// TestSeedsThatFailed as they are.
+const quietStream = 83
 
 // cutOffNodes adds, to the plans of some seeds, faults that are drawn apart: the plans of
 // all others, those of TestSeedsThatFailed among them, are as they were without.

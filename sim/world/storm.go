@@ -18,11 +18,13 @@ type storm struct {
 	clients  []*client
 	parts    bool // the network is in parts
 	calmed   bool // the faults are over
+	wentBack bool // the queue went on from a copy: what it was told later is gone
 	injected map[string]int
 	recovery time.Duration
 	copies   []copied // backups, the oldest first
 	poison   map[task.ID]bool
 	long     task.ID                  // that runs for an hour
+	twice    task.ID                  // that fails twice
 	bad      map[string]time.Duration // hosts at which all payloads fail, until when
 	drained  map[task.Site]bool
 }
@@ -106,10 +108,11 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 		}
 		return s.between(shape.payload/200, shape.payload)
 	}
-	s.fails = func(_ task.ID, n *node) bool { return s.isBad(n) }
+	s.fails = func(id task.ID, n *node) bool { return s.isBad(n) || id == s.twice && s.started[id] <= 2 }
 	for _, name := range []task.Site{"siteA", "siteB", "siteC", "siteD", "siteE"}[:shape.sites] {
 		s.start(s.addSite(name, d.settings), shape.pilots, shape.slots)
 	}
+	s.net.Every(lookEvery, s.judgeLeases)
 	s.more(shape.makers)
 	for i := range shape.later {
 		s.after(time.Duration(i+1)*laterEvery, func() { s.comes(shape.makers) })
@@ -130,10 +133,12 @@ func (s *storm) keepCopies(every time.Duration) {
 		return
 	}
 	if !s.queue.away {
-		s.copies = append(s.copies, copied{s.queue.backup(), slices.Clone(s.flows)})
+		s.copies = append(s.copies, s.copied())
 	}
 	s.after(every, func() { s.keepCopies(every) })
 }
+
+func (s *storm) copied() copied { return copied{s.queue.backup(), slices.Clone(s.flows)} }
 
 func (s *storm) isBad(n *node) bool { return s.now() < s.bad[n.host] }
 
@@ -216,7 +221,7 @@ func (s *storm) calm() {
 		}
 	}
 	for _, site := range s.sites {
-		site.down, site.drops, site.lies, site.slow = false, false, false, 0
+		site.down, site.drops, site.lies, site.mute, site.slow = false, false, false, false, 0
 		if s.drained[site.name] {
 			s.drainSite(site, false)
 		}

@@ -45,6 +45,7 @@ func (s *storm) verdict() {
 	s.check()
 	s.judgeRest()
 	s.stopsCancelled()
+	s.retriesInTime()
 	s.clearsAway()
 }
 
@@ -85,9 +86,36 @@ func (s *storm) stopsCancelled() {
 	}
 }
 
+// retriesInTime has a user submit a task that fails twice, at the end of some runs: it is
+// tried again when its pause is over, since all sites are idle.
+func (s *storm) retriesInTime() {
+	d := draws{rand.New(rand.NewPCG(s.plan.Seed, 7))}
+	if !d.one(4) {
+		return
+	}
+	flow := s.submit("twice", named("twice", []task.Task{one("t")})...)
+	s.twice = task.NewID(flow, "twice.t")
+	for tries := 1; tries <= 2; tries++ {
+		due := taskqueue.Instant(0)
+		fails := func() bool {
+			state := s.queue.tasks(flow)[0]
+			due = state.NotBefore
+			return state.State == task.Ready && s.started[s.twice] == tries
+		}
+		if !s.runUntil(restLimit, fails) || !s.runUntil(restLimit, func() bool { return s.started[s.twice] > tries }) {
+			s.judge.Fatalf("%s has been tried %d times only", s.twice, s.started[s.twice])
+		}
+		if late := s.queue.clock().Sub(due); late > retryLimit {
+			s.judge.Errorf("%s is tried again %s after the end of its pause", s.twice, late)
+		}
+	}
+	s.finish(flow, restLimit)
+}
+
 const (
-	restLimit = 40 * time.Minute // until leases of the dead and what nobody told are gone
-	quietTime = 20 * time.Second
+	retryLimit = time.Second      // from the end of a task's pause to its next attempt at an idle site
+	restLimit  = 40 * time.Minute // until leases of the dead and what nobody told are gone
+	quietTime  = 20 * time.Second
 )
 
 // comesToRest waits until nothing is wrong any more, and says what is wrong at the end.
@@ -147,8 +175,24 @@ func (s *storm) retryQuarantined(flow task.WorkflowID) {
 	})
 }
 
-// restored tells whether the queue went on from a copy: what it was told later is gone.
-func (s *storm) restored() bool { return s.injected["backup restored"]+s.injected["bit rot"] > 0 }
+func (s *storm) restored() bool { return s.wentBack }
+
+// judgeLeases wants no task to be held by a pilot that is gone.
+func (s *storm) judgeLeases() {
+	if !s.queue.works() {
+		return
+	}
+	for _, at := range s.sites {
+		for _, lease := range s.queue.leasesOf(at.name) {
+			if lease.Pilot == "" {
+				continue
+			}
+			if state := s.queue.pilot(lease.Pilot).State; state != taskqueue.PilotAlive && state != taskqueue.PilotDraining {
+				s.judge.Fatalf("%s, which is %s, holds lease %d", lease.Pilot, state, lease.ID)
+			}
+		}
+	}
+}
 
 // judgeRest wants every list to be true and nothing to be left of work that has ended: no payload, lease,
 // outcome, log, file that waits for its upload, or copy that waits for its deletion.
@@ -158,7 +202,7 @@ func (s *storm) judgeRest() {
 	}
 	for _, flow := range s.flows {
 		for _, state := range s.queue.tasks(flow) {
-			s.judgeAttempts(state.ID)
+			s.judgeAttempts(&state)
 		}
 	}
 	for _, site := range s.sites {
@@ -239,9 +283,13 @@ func (s *storm) judgePoison() {
 	}
 }
 
-// judgeAttempts wants one winner of every generation at most, one in all, no
+// judgeAttempts wants one winner of every generation at most, one of the last, no
 // attempt without an end, and no two with the same number.
-func (s *storm) judgeAttempts(id task.ID) {
+func (s *storm) judgeAttempts(state *taskqueue.TaskState) {
+	id := state.ID
+	if state.Winner.Generation != state.Generation {
+		s.judge.Errorf("%s is in generation %d, and %s has won", id, state.Generation, state.Winner)
+	}
 	winners := make(map[uint32]int)
 	s.judgeNumbers(id)
 	for _, attempt := range s.queue.attempts(id) {

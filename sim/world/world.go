@@ -56,6 +56,7 @@ type site struct {
 	down   bool                     // the storage element does not answer
 	drops  bool                     // it says that it has stored what it has not
 	lies   bool                     // it gives other bytes than what it has: an HTML page with status 200
+	mute   bool                     // it takes files, and nobody hears that it has
 	slow   time.Duration            // that it takes longer for every file
 	spoilt map[string]bool          // copies that it has lost or damaged
 	begun  int                      // attempts that have begun here

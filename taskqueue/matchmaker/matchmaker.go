@@ -220,9 +220,9 @@ const (
 )
 
 // CallIn chooses which pilots should ask again because tasks have come up: for each of
-// those tasks one that waits, with a free slot while there is such a one, and of these
-// one that has its files. When nobody waits for a task, those that ask at this moment
-// ask once more.
+// those tasks one that waits and may run it, with a free slot while there is such a one,
+// and of these one that has its files. When nobody waits for a task, those that ask at
+// this moment ask once more.
 func (m *Matchmaker) CallIn(site task.Site, stance func(task.PilotID) Stance) (calls []task.PilotID) {
 	r := m.sites[site]
 	if r == nil || len(r.fresh) == 0 {
@@ -230,11 +230,14 @@ func (m *Matchmaker) CallIn(site task.Site, stance func(task.PilotID) Stance) (c
 	}
 	fresh := r.fresh
 	r.fresh = nil
-	room, slots := make(map[task.PilotID]int), make(map[task.PilotID]int)
+	room, slots, free := make(map[task.PilotID]int), make(map[task.PilotID]int), make(map[task.PilotID]task.Resources)
 	var waiting, asking []task.PilotID
 	for id, g := range r.pilots {
 		places := r.allowed(g, g.places, 0)
-		slots[id] = max(0, places.FreeSlots)
+		slots[id], free[id] = max(0, places.FreeSlots), places.Free
+		if slots[id] == 0 {
+			free[id] = places.Free.Add(places.Ending)
+		}
 		n := cmp.Or(slots[id], places.Prefill)
 		switch {
 		case n <= 0:
@@ -248,23 +251,30 @@ func (m *Matchmaker) CallIn(site task.Site, stance func(task.PilotID) Stance) (c
 	slices.SortFunc(waiting, func(a, b task.PilotID) int {
 		return cmp.Or(cmp.Compare(min(1, slots[b]), min(1, slots[a])), cmp.Compare(a, b))
 	})
+	alone := false // a task for which nobody waits
 	for _, id := range fresh {
 		if !r.pool.Has(id) {
 			continue
 		}
 		waiting = slices.DeleteFunc(waiting, func(id task.PilotID) bool { return room[id] <= 0 })
-		if len(waiting) == 0 {
-			return append(calls, asking...)
+		takes := func(p task.PilotID) bool { return r.pool.Takes(p, free[p], id) }
+		first := slices.IndexFunc(waiting, takes)
+		if first < 0 {
+			alone = true
+			continue
 		}
-		chosen := waiting[0]
+		chosen := waiting[first]
 		holders := r.pool.HoldersOf(id)
 		if i := slices.IndexFunc(holders, func(holder task.PilotID) bool {
-			return room[holder] > 0 && (slots[holder] > 0 || slots[chosen] == 0)
+			return room[holder] > 0 && (slots[holder] > 0 || slots[chosen] == 0) && takes(holder)
 		}); i >= 0 {
 			chosen = holders[i]
 		}
 		room[chosen]--
 		calls = append(calls, chosen)
+	}
+	if alone {
+		calls = append(calls, asking...)
 	}
 	return calls
 }

@@ -55,8 +55,9 @@ func (m *Matching) Changed(e *taskqueue.Effects) {
 	defer m.mutex.Unlock()
 	m.maker.Changed(e)
 	m.modes = m.modes || e.Modes
-	if len(e.Tasks) > 0 || e.TooMany || e.WakeAll {
-		for _, site := range m.maker.Sites() {
+	all := len(e.Tasks) > 0 || e.TooMany || e.WakeAll
+	for _, site := range m.maker.Sites() {
+		if _, wake := e.Wake[string(site)]; all || wake {
 			m.due[site] = struct{}{}
 		}
 	}
