@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -71,7 +72,7 @@ func (f *memoryFetcher) Stage(ctx context.Context, files []task.File) ([]fetch.S
 }
 
 // fetch fills in what is missing.
-func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []task.FileKey, staged []fetch.Staged) (fetch.StageErrors, error) {
+func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []task.FileKey, staged []fetch.Staged) (cache.FetchErrors, error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
@@ -81,14 +82,14 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 		return nil, err
 	}
 	f.plot.yard.searched(time.Since(began))
-	var failures fetch.StageErrors
+	var failures cache.FetchErrors
 	for i, file := range files {
 		if staged[i].Release != nil {
 			continue
 		}
 		entry, source, found := f.find(file, holders[file.Key()])
 		if !found {
-			failures = append(failures, &fetch.StageError{File: file, Lost: true, Reason: "no pilot gives " + string(file.LFN) + " and no storage element has it"})
+			failures = append(failures, &cache.FetchError{File: file, Lost: true})
 			continue
 		}
 		if err := stagesIn(ctx, file, source); err != nil {
@@ -96,7 +97,7 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 		}
 		fresh, err := f.plot.cache.insert(entry, true)
 		if err != nil {
-			failures = append(failures, &fetch.StageError{File: file, Reason: err.Error(), Err: err})
+			failures = append(failures, &cache.FetchError{File: file, Local: err})
 			continue
 		}
 		if fresh {

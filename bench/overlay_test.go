@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
@@ -156,7 +157,7 @@ func TestFilesComeFromPeersThenFromStorage(t *testing.T) {
 		staged[0].Release()
 	}
 	stage(0, task.SourceLocal)
-	var failures fetch.StageErrors
+	var failures cache.FetchErrors
 	if _, err := e[1].Fetcher.Stage(context.Background(), []task.File{file}); !errors.As(err, &failures) || !failures[0].Lost {
 		t.Fatalf("a file that nobody is found to hold: %v", err)
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -46,8 +47,63 @@ func (e *FetchError) Error() string {
 			fmt.Fprintf(&text, " (%d times)", try.Times)
 		}
 	}
+	if e.Lost && e.File.Producer.IsZero() {
+		text.WriteString("; no task makes this file: put it back in its place, or name another copy with `pilotage file register`, and retry")
+	}
 	return text.String()
 }
 
 // Unwrap gives the pilot's own fault to errors.Is and errors.As.
 func (e *FetchError) Unwrap() error { return e.Local }
+
+// FetchErrors are all inputs of one task that are known not to be had.
+type FetchErrors []*FetchError
+
+func (e FetchErrors) Error() string {
+	reasons := make([]string, len(e))
+	for i, one := range e {
+		reasons[i] = one.Error()
+	}
+	return strings.Join(reasons, "\n")
+}
+
+// Unwrap gives the single errors.
+func (e FetchErrors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, one := range e {
+		all[i] = one
+	}
+	return all
+}
+
+// Lost lists the files that are lost and that a task can make again.
+func (e FetchErrors) Lost() []task.File {
+	var files []task.File
+	for _, one := range e {
+		if one.Lost && !one.File.Producer.IsZero() {
+			files = append(files, one.File)
+		}
+	}
+	return files
+}
+
+// Kind says whose failure it is: the inputs' own (one cannot be had even when
+// all goes well), this pilot's, or a storage element's that may answer later.
+func (e FetchErrors) Kind() task.FailureKind {
+	kind := task.StorageFailed
+	for _, one := range e {
+		switch {
+		case one.Local != nil:
+			kind = task.PilotFailed
+		case !one.Away:
+			return task.InputMissing
+		}
+	}
+	return kind
+}
+
+// NoRoom tells that the cache has no room for the files beside what is pinned.
+func (e FetchErrors) NoRoom() bool {
+	var full *NoSpaceError
+	return e.Kind() == task.PilotFailed && errors.As(e, &full)
+}

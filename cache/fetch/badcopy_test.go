@@ -75,7 +75,7 @@ func TestBadCopiesAreTold(t *testing.T) {
 			}
 			file.Replicas = []task.Replica{{Site: s.name, URL: url}}
 			_, err := p.fetcher.Stage(t.Context(), []task.File{file})
-			var failures StageErrors
+			var failures cache.FetchErrors
 			if !errors.As(err, &failures) {
 				t.Fatalf("got %v", err)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/wire"
 	"github.com/pilotage-grid/pilotage/internal/loop"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -41,7 +42,7 @@ func NewDeskWith(config cache.GrantsConfig, send func(to task.PeerID, data []byt
 
 // Handle takes in a message of a pilot. What makes no sense is dropped.
 func (d *Desk) Handle(from task.PeerID, data []byte) {
-	event, err := decodeQuestion(from, data)
+	event, err := wire.ReadQuestion(from, data)
 	if err != nil {
 		d.log.Debug("a question about a storage read makes no sense", "error", err)
 		return
@@ -65,7 +66,7 @@ func (d *Desk) tell(event cache.GrantEvent) { d.loop.Post(func() { d.step(event)
 func (d *Desk) step(event cache.GrantEvent) {
 	for _, action := range d.grants.Step(time.Now(), event) {
 		if answer, ok := action.(cache.Answer); ok {
-			d.send(answer.To, encodeReply(answer))
+			d.send(answer.To, wire.Answer(answer))
 		}
 	}
 }

@@ -87,7 +87,7 @@ type delivery struct {
 	index  int
 	pinned *disk.Pinned
 	source task.Source
-	err    *StageError
+	err    *cache.FetchError
 }
 
 // New returns a fetcher for one Run.
@@ -167,7 +167,7 @@ func (f *Fetcher) perform(action cache.PlanAction) {
 	case cache.Ready:
 		f.ready(a)
 	case cache.Failed:
-		f.fulfil(a.Waiter, delivery{err: stageError(a.Err)})
+		f.fulfil(a.Waiter, delivery{err: a.Err})
 	}
 }
 
@@ -212,7 +212,7 @@ func (f *Fetcher) ready(a cache.Ready) {
 	if pinned == nil {
 		var err error
 		if pinned, err = f.config.Cache.Pin(a.Key); err != nil {
-			f.fulfil(a.Waiter, delivery{err: &StageError{File: w.file, Reason: err.Error(), Err: err}})
+			f.fulfil(a.Waiter, delivery{err: &cache.FetchError{File: w.file, Local: err}})
 			return
 		}
 	}
@@ -224,7 +224,9 @@ func (f *Fetcher) fulfil(waiter uint64, d delivery) {
 		delete(f.wishes, waiter)
 		d.index = w.index
 		if d.err != nil {
-			d.err.File = w.file
+			own := *d.err
+			own.File = w.file // of a fetch that others may have asked for by other names
+			d.err = &own
 		}
 		w.results <- d // has room for every file of its Stage
 	}

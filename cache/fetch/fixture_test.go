@@ -360,4 +360,4 @@ func (s *site) storageReads() (files uint64) {
 }
 
 // forDesk tells whether a message is a question for the Desk.
-func forDesk(data []byte) bool { return len(data) > 0 && data[0] == toDesk }
+func forDesk(data []byte) bool { return len(data) > 0 && data[0] == 'q' }

@@ -7,8 +7,12 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/wire"
 	"github.com/pilotage-grid/pilotage/task"
 )
+
+// Holder is a pilot that has a file, and where it serves it.
+type Holder = cache.Holder
 
 // Question asks the home of a file whether to read a storage element.
 type Question struct {
@@ -105,7 +109,7 @@ func (h *HomesClient) Ask(ctx context.Context, q Question) (Answer, error) {
 		h.mu.Unlock()
 	}()
 
-	message := encodeQuestion(question{Kind: kindAsk, Key: q.Key, Number: open.number, Tried: q.Tried})
+	message := wire.Question(cache.Ask{Key: q.Key, Number: open.number, Tried: q.Tried})
 	wait, limit := h.times.askAgain, h.times.firstAnswer
 	heard := time.Now()
 	timer := time.NewTimer(wait)
@@ -149,13 +153,14 @@ func (h *HomesClient) Ask(ctx context.Context, q Question) (Answer, error) {
 
 // Handle takes in an answer. It counts only from the home that was asked.
 func (h *HomesClient) Handle(from task.PeerID, data []byte) {
-	key, number, answer, err := decodeReply(data)
+	told, err := wire.ReadAnswer(data)
 	if err != nil {
 		return // whoever sends this cannot be told anything
 	}
+	key, answer := told.Key, Answer{Verdict: told.Verdict, Holders: told.Holders}
 	h.mu.Lock()
 	open := h.open[key]
-	if open != nil && open.home == from && open.number == number {
+	if open != nil && open.home == from && open.number == told.Number {
 		if answer.Verdict == cache.Granted {
 			h.grants[key] = from
 		}
@@ -171,21 +176,21 @@ func (h *HomesClient) Handle(from task.PeerID, data []byte) {
 	h.mu.Unlock()
 	if answer.Verdict == cache.Granted && !reading && (open == nil || open.home != from) {
 		// Nobody wants it any more: let the next one read.
-		h.send(from, encodeQuestion(question{Kind: kindFinish, Key: key}))
+		h.send(from, wire.Question(cache.Finish{Key: key}))
 	}
 }
 
 // Renew implements Homes.
 func (h *HomesClient) Renew(key task.FileKey) {
 	if home, known := h.responsible(key, false); known {
-		h.send(home, encodeQuestion(question{Kind: kindRenew, Key: key}))
+		h.send(home, wire.Question(cache.Renew{Key: key}))
 	}
 }
 
 // Finish implements Homes.
 func (h *HomesClient) Finish(key task.FileKey, end cache.Ending) {
 	if home, known := h.responsible(key, true); known {
-		h.send(home, encodeQuestion(question{Kind: kindFinish, Key: key, URL: h.self.DataURL, End: end}))
+		h.send(home, wire.Question(cache.Finish{Key: key, From: h.self, End: end}))
 	}
 }
 

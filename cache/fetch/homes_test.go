@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/wire"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -172,9 +173,9 @@ func TestForgedAnswers(t *testing.T) {
 		waiting := b.ask(t.Context(), "b")
 		synctest.Wait()
 		client := b.clients["b"]
-		client.Handle("stranger", encodeReply(cache.Answer{Key: file, Number: 1, Verdict: cache.Granted}))
-		client.Handle("home", encodeReply(cache.Answer{Key: file, Number: 9, Verdict: cache.Granted}))
-		client.Handle("home", encodeReply(cache.Answer{Key: "lfn:g", Number: 1, Verdict: cache.Granted}))
+		client.Handle("stranger", wire.Answer(cache.Answer{Key: file, Number: 1, Verdict: cache.Granted}))
+		client.Handle("home", wire.Answer(cache.Answer{Key: file, Number: 9, Verdict: cache.Granted}))
+		client.Handle("home", wire.Answer(cache.Answer{Key: "lfn:g", Number: 1, Verdict: cache.Granted}))
 		client.Handle("home", []byte("a{"))
 		client.Handle("home", nil)
 		synctest.Wait()
@@ -200,35 +201,4 @@ func TestNothingHappensAfterRun(t *testing.T) {
 	if _, err := f.Stage(t.Context(), []task.File{{LFN: "vo:x"}}); !errors.Is(err, ErrStopped) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// Messages from pilots: no crash, and what is accepted is encoded the same.
-func FuzzMessages(f *testing.F) {
-	for _, seed := range [][]byte{
-		encodeQuestion(question{Kind: kindAsk, Key: "lfn:vo:a/b", Number: 3, Tried: []task.PeerID{"p"}}),
-		encodeQuestion(question{Kind: kindRenew, Key: "lfn:a"}),
-		encodeQuestion(question{Kind: kindFinish, Key: "lfn:a", URL: "https://h:1", End: cache.Arrived}),
-		encodeReply(cache.Answer{Key: "lfn:a", Verdict: cache.PointedTo, Holders: []Holder{{Peer: "p", DataURL: "https://h:1"}}}),
-		[]byte(`q{"kind":"ask","key":"lfn:../x"}`), []byte(`a{"verdict":0,"key":"lfn:a"}`), []byte("q"), {},
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		grants := cache.NewGrants(cache.GrantsConfig{})
-		if event, err := decodeQuestion("p", data); err == nil {
-			if !forDesk(data) {
-				t.Error("a question is not for the desk")
-			}
-			for _, action := range grants.Step(time.Unix(0, 0), event) {
-				answer := action.(cache.Answer)
-				key, number, read, err := decodeReply(encodeReply(answer))
-				if err != nil || key != answer.Key || number != answer.Number || read.Verdict != answer.Verdict {
-					t.Errorf("%+v reads as %s %d %+v, %v", answer, key, number, read, err)
-				}
-			}
-		}
-		if _, _, answer, err := decodeReply(data); err == nil && (forDesk(data) || len(answer.Holders) > maxHolders) {
-			t.Errorf("accepted %+v", answer)
-		}
-	})
 }

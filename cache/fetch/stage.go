@@ -26,77 +26,8 @@ type Staged struct {
 	Release func()
 }
 
-// StageError tells why an input cannot be had.
-type StageError struct {
-	File   task.File
-	Lost   bool        // no pilot gave it and no storage element has it
-	Away   bool        // a storage element that should have it did not answer
-	Reason string      // for people, with every source tried and why
-	Tries  []cache.Try // the same for programs
-	Err    error       // the cause where it is this pilot, e.g. *cache.NoSpaceError; else nil
-}
-
-func (e *StageError) Error() string { return e.Reason }
-
-// Unwrap gives the cause.
-func (e *StageError) Unwrap() error { return e.Err }
-
-func stageError(e *cache.FetchError) *StageError {
-	reason := e.Error()
-	if e.Lost && e.File.Producer.IsZero() {
-		reason += "; no task makes this file: put it back in its place, or name another copy with `pilotage file register`, and retry"
-	}
-	return &StageError{File: e.File, Lost: e.Lost, Away: e.Away, Reason: reason, Tries: e.Tries, Err: e.Local}
-}
-
-// StageErrors are all inputs of one Stage that are known not to be had.
-type StageErrors []*StageError
-
-func (e StageErrors) Error() string {
-	reasons := make([]string, len(e))
-	for i, one := range e {
-		reasons[i] = one.Error()
-	}
-	return strings.Join(reasons, "\n")
-}
-
-// Unwrap gives the single errors.
-func (e StageErrors) Unwrap() []error {
-	all := make([]error, len(e))
-	for i, one := range e {
-		all[i] = one
-	}
-	return all
-}
-
-// Lost lists the files that are lost and that a task can make again.
-func (e StageErrors) Lost() []task.File {
-	var files []task.File
-	for _, one := range e {
-		if one.Lost && !one.File.Producer.IsZero() {
-			files = append(files, one.File)
-		}
-	}
-	return files
-}
-
-// Kind says whose failure it is: the inputs' own (one cannot be had even when
-// all goes well), this pilot's, or a storage element's that may answer later.
-func (e StageErrors) Kind() task.FailureKind {
-	kind := task.StorageFailed
-	for _, one := range e {
-		switch {
-		case one.Err != nil:
-			kind = task.PilotFailed
-		case !one.Away:
-			return task.InputMissing
-		}
-	}
-	return kind
-}
-
 // Stage brings all inputs of a task into the cache and pins them, in the order
-// of the files. On an error nothing stays pinned; it is a StageErrors, that of
+// of the files. On an error nothing stays pinned; it is a cache.FetchErrors, that of
 // the context, or ErrStopped.
 func (f *Fetcher) Stage(ctx context.Context, files []task.File) ([]Staged, error) {
 	results := make(chan delivery, len(files))
@@ -163,7 +94,7 @@ func (f *Fetcher) plan(waiter uint64, pinned *disk.Pinned, err error) {
 	case errors.As(err, &corrupt):
 		f.log.Warn("a cached file is damaged and is fetched again", "file", w.file.Key(), "lfn", w.file.LFN, "error", err)
 	case !errors.Is(err, disk.ErrNotCached):
-		f.fulfil(waiter, delivery{err: &StageError{File: w.file, Reason: err.Error(), Err: err}})
+		f.fulfil(waiter, delivery{err: &cache.FetchError{File: w.file, Local: err}})
 		return
 	}
 	f.step(cache.Want{File: w.file, Waiter: waiter, Cached: err == nil, Remote: f.config.Settings().RemoteRead})
@@ -171,7 +102,7 @@ func (f *Fetcher) plan(waiter uint64, pinned *disk.Pinned, err error) {
 
 // collect waits for all files, or for the first failure and a little longer.
 func (f *Fetcher) collect(ctx context.Context, files []task.File, results <-chan delivery, staged []Staged) error {
-	var failures StageErrors
+	var failures cache.FetchErrors
 	var enough <-chan time.Time
 	for range files {
 		select {
@@ -201,7 +132,7 @@ func (f *Fetcher) collect(ctx context.Context, files []task.File, results <-chan
 	if len(failures) == 0 {
 		return nil
 	}
-	slices.SortFunc(failures, func(a, b *StageError) int { return strings.Compare(string(a.File.LFN), string(b.File.LFN)) })
+	slices.SortFunc(failures, func(a, b *cache.FetchError) int { return strings.Compare(string(a.File.LFN), string(b.File.LFN)) })
 	return failures
 }
 

@@ -107,7 +107,7 @@ func TestStageErrors(t *testing.T) {
 	huge := s.store("huge", content(2, 300_000), true)
 	files := []task.File{ok, unreachable, vanished, changed, otherSize, lost, huge}
 	_, err := p.fetcher.Stage(t.Context(), files)
-	var failures StageErrors
+	var failures cache.FetchErrors
 	if !errors.As(err, &failures) || len(failures) != 6 {
 		t.Fatalf("got %d failures: %v", len(failures), err)
 	}
@@ -148,7 +148,7 @@ func TestStageErrors(t *testing.T) {
 		{[]task.File{unreachable, huge}, task.PilotFailed},
 		{[]task.File{huge, lost}, task.InputMissing},
 	} {
-		var some StageErrors
+		var some cache.FetchErrors
 		for _, file := range of.files {
 			for _, failure := range failures {
 				if failure.File.LFN == file.LFN {

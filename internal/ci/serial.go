@@ -7,7 +7,7 @@ var cores = []string{
 }
 
 // simulations drive the cores, one event after the other.
-var simulations = []string{"dht/memnet", "sim", "sim/chart", "sim/grid", "sim/server", "sim/world"}
+var simulations = []string{"dht/memnet", "sim", "sim/chart", "sim/grid", "sim/server", "sim/staging", "sim/world"}
 
 // serial are the folders that start no goroutine, in tests either. The race detector
 // has nothing to find there, and their tests take five times as long with it.

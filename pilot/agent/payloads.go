@@ -103,12 +103,10 @@ func (p *payloads) stageIn(act worker.StageIn) {
 
 func (p *payloads) stageFailed(id task.AttemptID, err error) worker.StageFailed {
 	failed := worker.StageFailed{Attempt: id, Failure: task.PilotFailed, Reason: err.Error()}
-	var failures fetch.StageErrors
+	var failures cache.FetchErrors
 	if errors.As(err, &failures) {
-		failed.Failure, failed.Lost = failures.Kind(), failures.Lost()
+		failed.Failure, failed.Lost, failed.NoRoom = failures.Kind(), failures.Lost(), failures.NoRoom()
 	}
-	var full *cache.NoSpaceError
-	failed.NoRoom = failed.Failure == task.PilotFailed && errors.As(err, &full)
 	level := slog.LevelWarn
 	if failed.NoRoom {
 		level = slog.LevelDebug // the payload waits for others; if it does not, its outcome tells

@@ -7,7 +7,6 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // send carries a message from pilot to pilot, in its form on the wire so that
@@ -101,11 +100,4 @@ func (s *site) gathered(id worker.BroadcastID, g *gathering) {
 		delete(s.gatherings, id)
 		g.root.stepMaster(g.done)
 	}
-}
-
-// aliases remembers under which other key a produced file is known: its name's
-// and its content's.
-func (w *world) alias(name task.LFN, content task.FileKey) {
-	key := task.KeyOf(name, task.Digest{})
-	w.digests[key], w.digests[content] = content, key
 }

@@ -36,7 +36,7 @@ func newQueue(w *world) *queue {
 
 // Times, After, Update and Stir satisfy server.Host.
 func (q *queue) Times() (service taskqueue.Instant, machine, wall time.Time) {
-	return q.clock(), q.now(), q.now()
+	return q.clock(), q.Now(), q.Now()
 }
 
 func (q *queue) After(d time.Duration, do func()) { q.timeline.After(d, do) }

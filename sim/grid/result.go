@@ -74,6 +74,7 @@ func (w *world) result() *Result {
 		for i, n := range s.nodes {
 			slots += n.Slots
 			computing += n.computing
+			r.Evictions += n.files.Evicted
 			r.Nodes = append(r.Nodes, fmt.Sprintf("%s node %d", s.Name, i))
 		}
 		r.StorageReads += s.storage.reads

@@ -12,6 +12,7 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/sim"
+	"github.com/pilotage-grid/pilotage/sim/staging"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
 )
@@ -94,8 +95,7 @@ type world struct {
 	peers    map[task.PeerID]*node
 	tasks    map[string]int32 // by name in the queue
 	files    map[string]int32 // by name in the queue
-	digests  map[task.FileKey]task.FileKey
-	done     int // tasks
+	done     int              // tasks
 	life     life
 	over     bool
 	trouble  string // the last that a node had with files
@@ -110,7 +110,7 @@ type site struct {
 	nodes      []*node
 	office     *node
 	term       task.Term
-	grants     *grants
+	desk       *staging.Desk
 	storage    *storage
 	wide       sim.LinkID
 	gatherings map[worker.BroadcastID]*gathering
@@ -120,7 +120,6 @@ func newWorld(config Config) *world {
 	w := &world{
 		config: config, timeline: &sim.Timeline{}, record: sim.NewRecord(), random: sim.Random(config.Seed, "grid"),
 		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
-		digests: make(map[task.FileKey]task.FileKey),
 	}
 	w.record.Keep = config.KeepBars
 	w.network = sim.NewNetwork(w.timeline)
@@ -129,13 +128,19 @@ func newWorld(config Config) *world {
 		s := &site{world: w, Site: described, gatherings: make(map[worker.BroadcastID]*gathering)}
 		s.storage = &storage{site: s, link: w.network.Link(described.StorageBandwidth)}
 		s.wide = w.network.Link(described.WideBandwidth)
-		s.grants = newGrants(s)
+		s.desk = newDesk(s)
 		w.sites = append(w.sites, s)
 	}
 	return w
 }
 
-func (w *world) now() time.Time { return epoch.Add(w.timeline.Now()) }
+// Now and After are the clock of all pilots.
+func (w *world) Now() time.Time { return epoch.Add(w.timeline.Now()) }
+
+func (w *world) After(d time.Duration, do func()) (cancel func()) {
+	event := w.timeline.After(d, do)
+	return func() { w.timeline.Cancel(event) }
+}
 
 func (w *world) fail(format string, args ...any) {
 	if w.failure == nil {

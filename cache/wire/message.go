@@ -1,4 +1,6 @@
-package fetch
+// Package wire has what pilots tell the homes of files, and hear of them, as bytes. What
+// comes from outside is checked for its form.
+package wire
 
 import (
 	"encoding/json"
@@ -9,9 +11,6 @@ import (
 	"github.com/pilotage-grid/pilotage/cache/peer"
 	"github.com/pilotage-grid/pilotage/task"
 )
-
-// Holder is a pilot that has a file, and where it serves it.
-type Holder = cache.Holder
 
 // The first byte of a message tells the way it goes.
 const (
@@ -55,7 +54,7 @@ type holderText struct {
 func encode(way byte, body any) []byte {
 	data, err := json.Marshal(body)
 	if err != nil {
-		panic("fetch: a message of strings and numbers was refused: " + err.Error())
+		panic("wire: a message of strings and numbers was refused: " + err.Error())
 	}
 	return append([]byte{way}, data...)
 }
@@ -67,13 +66,22 @@ func decode(way byte, data []byte, body any) error {
 	return json.Unmarshal(data[1:], body)
 }
 
-func encodeQuestion(q question) []byte {
-	q.Tried = q.Tried[:min(len(q.Tried), maxHolders)]
+// Question encodes an Ask, a Renew or a Finish.
+func Question(event cache.GrantEvent) []byte {
+	var q question
+	switch e := event.(type) {
+	case cache.Ask:
+		q = question{Kind: kindAsk, Key: e.Key, Number: e.Number, Tried: e.Tried[:min(len(e.Tried), maxHolders)]}
+	case cache.Renew:
+		q = question{Kind: kindRenew, Key: e.Key}
+	case cache.Finish:
+		q = question{Kind: kindFinish, Key: e.Key, URL: e.From.DataURL, End: e.End}
+	}
 	return encode(toDesk, q)
 }
 
-// decodeQuestion turns a message into an event; only its form is trusted.
-func decodeQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
+// ReadQuestion turns a message into an event; only its form is trusted.
+func ReadQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
 	var q question
 	if err := decode(toDesk, data, &q); err != nil {
 		return nil, fmt.Errorf("question from %s: %w", from, err)
@@ -90,11 +98,11 @@ func decodeQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
 	case kindRenew:
 		return cache.Renew{Key: q.Key, From: from}, nil
 	case kindFinish:
-		holder := Holder{Peer: from, DataURL: q.URL}
+		holder := cache.Holder{Peer: from, DataURL: q.URL}
 		if err := peer.CheckHolder(holder); q.End == cache.Arrived && err != nil {
 			// It holds the file but nobody can fetch it there: pointing to it
 			// would help nobody, so its read ended without use.
-			return cache.Finish{Key: q.Key, From: Holder{Peer: from}}, nil
+			return cache.Finish{Key: q.Key, From: cache.Holder{Peer: from}}, nil
 		}
 		if q.End > cache.Arrived {
 			return nil, fmt.Errorf("question from %s ends a read in an unknown way, %d", from, q.End)
@@ -105,7 +113,8 @@ func decodeQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
 	}
 }
 
-func encodeReply(a cache.Answer) []byte {
+// Answer encodes the answer of a home.
+func Answer(a cache.Answer) []byte {
 	r := reply{Key: a.Key, Number: a.Number, Verdict: a.Verdict}
 	for _, h := range a.Holders[:min(len(a.Holders), maxHolders)] {
 		r.Holders = append(r.Holders, holderText{Peer: h.Peer, URL: h.DataURL})
@@ -113,25 +122,25 @@ func encodeReply(a cache.Answer) []byte {
 	return encode(fromDesk, r)
 }
 
-// decodeReply checks an answer; holders of impossible form are left out.
-func decodeReply(data []byte) (key task.FileKey, number uint64, answer Answer, err error) {
+// ReadAnswer turns a message into an answer; holders of impossible form are left out.
+func ReadAnswer(data []byte) (cache.Answer, error) {
 	var r reply
 	if err := decode(fromDesk, data, &r); err != nil {
-		return "", 0, Answer{}, fmt.Errorf("answer of a home: %w", err)
+		return cache.Answer{}, fmt.Errorf("answer of a home: %w", err)
 	}
 	if _, err := cache.ParseKey(string(r.Key)); err != nil {
-		return "", 0, Answer{}, fmt.Errorf("answer of a home: %w", err)
+		return cache.Answer{}, fmt.Errorf("answer of a home: %w", err)
 	}
 	known := []cache.Verdict{cache.Granted, cache.WaitFor, cache.PointedTo, cache.GivenUp}
 	if !slices.Contains(known, r.Verdict) {
-		return "", 0, Answer{}, fmt.Errorf("answer of a home: unknown verdict %d", r.Verdict)
+		return cache.Answer{}, fmt.Errorf("answer of a home: unknown verdict %d", r.Verdict)
 	}
-	answer.Verdict = r.Verdict
+	answer := cache.Answer{Key: r.Key, Number: r.Number, Verdict: r.Verdict}
 	for _, h := range r.Holders[:min(len(r.Holders), maxHolders)] {
-		holder := Holder{Peer: h.Peer, DataURL: h.URL}
+		holder := cache.Holder{Peer: h.Peer, DataURL: h.URL}
 		if peer.CheckHolder(holder) == nil {
 			answer.Holders = append(answer.Holders, holder)
 		}
 	}
-	return r.Key, r.Number, answer, nil
+	return answer, nil
 }
