@@ -76,7 +76,7 @@ func (m *Matchmaker) pilot(name task.Site, id task.PilotID) (*site, *pilot) {
 
 // Describe takes the records of a pilot and its site, as they are stored. It answers
 // the pilot which summary of its cache is known, and which files it is asked to store,
-// or to look for.
+// or to look for: once, as its answer may have come before the next look at these files.
 func (m *Matchmaker) Describe(now taskqueue.Instant, pulled *taskqueue.Pulled, self task.Puller) {
 	site, pilot := &pulled.Site, &pulled.Pilot
 	r := m.of(site.Name, now)
@@ -88,6 +88,7 @@ func (m *Matchmaker) Describe(now taskqueue.Instant, pulled *taskqueue.Pulled, s
 			r.nodes.Given(moment(now), g.node)
 		}
 		pulled.Reply.CacheVersion, pulled.Reply.Check = g.version, g.checks
+		g.checks = nil
 	}
 	r.pool.Describe(matcher.Pilot{
 		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
