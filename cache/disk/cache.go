@@ -82,6 +82,7 @@ type Cache struct {
 	index  *cache.Index
 	files  map[task.FileKey]*stored      // by digest key
 	names  map[task.FileKey]task.FileKey // "lfn:" key to digest key
+	lost   losses
 
 	verified, damaged uint64 // see Usage
 }
@@ -194,9 +195,9 @@ func (c *Cache) keep(f *stored, outputs ...task.OutputID) (changed bool) {
 // is no other output. What is unknown is ignored: it left before.
 func (c *Cache) LetGo(key task.FileKey, output task.OutputID) {
 	c.enter()
+	defer c.leave()
 	f := c.find(key)
 	if f == nil || !slices.Contains(f.Outputs, output) {
-		c.leave()
 		return
 	}
 	f.Outputs = slices.DeleteFunc(slices.Clone(f.Outputs), func(o task.OutputID) bool { return o == output })
@@ -204,23 +205,19 @@ func (c *Cache) LetGo(key task.FileKey, output task.OutputID) {
 		agree(c.log, f.Key, c.index.MarkStored(f.Key))
 	}
 	c.rewriteMetadata(f)
-	lost := c.forget(c.index.Shed())
-	c.leave()
-	c.finish(lost)
+	c.forget(c.index.Shed())
 }
 
 // Drop removes a file because it is damaged or withdrawn, pinned or not;
 // holders of pins keep what they have opened or linked. Errors: ErrNotCached.
 func (c *Cache) Drop(key task.FileKey) error {
 	c.enter()
+	defer c.leave()
 	f := c.find(key)
 	if f == nil {
-		c.leave()
 		return fmt.Errorf("drop %s: %w", key, ErrNotCached)
 	}
-	lost := c.dropLocked(f)
-	c.leave()
-	c.finish(lost)
+	c.drop(f)
 	return nil
 }
 
@@ -228,14 +225,12 @@ func (c *Cache) Drop(key task.FileKey) error {
 // pinned, or an output that no storage element has, stays.
 func (c *Cache) Evict(key task.FileKey) bool {
 	c.enter()
+	defer c.leave()
 	f := c.find(key)
 	if f == nil || !c.index.Evict(f.Key) {
-		c.leave()
 		return false
 	}
-	lost := c.forget([]task.FileKey{f.Key})
-	c.leave()
-	c.finish(lost)
+	c.forget([]task.FileKey{f.Key})
 	return true
 }
 
@@ -286,8 +281,8 @@ func (c *Cache) tempPath() (string, error) {
 	return filepath.Join(folder, name), os.MkdirAll(folder, 0o700)
 }
 
-// losses are files that the cache has forgotten: their content waits in the
-// temporary folder to be removed, their keys to be told.
+// losses are files that the cache has forgotten since enter: their content waits in
+// the temporary folder to be removed by leave, their keys to be told.
 type losses struct {
 	paths []string
 	keys  []task.FileKey
@@ -295,14 +290,13 @@ type losses struct {
 
 // forget takes files that the index has forgotten out of sight. Metadata goes
 // first, so that an interruption leaves content that recovery removes. The
-// content itself is removed by finish, without the lock, since freeing a large
+// content itself is removed by leave, without the lock, since freeing a large
 // file takes the file system a while.
-func (c *Cache) forget(keys []task.FileKey) losses {
-	var lost losses
+func (c *Cache) forget(keys []task.FileKey) {
 	for _, key := range keys {
 		f := c.files[key]
 		c.note(fileChanged, f.Digest)
-		lost.keys = append(lost.keys, c.unlist(f)...)
+		c.lost.keys = append(c.lost.keys, c.unlist(f)...)
 		content := c.contentPath(f.Digest)
 		err := removeIfThere(content + metaSuffix)
 		leaving, moveErr := c.tempPath()
@@ -310,7 +304,7 @@ func (c *Cache) forget(keys []task.FileKey) losses {
 			moveErr = os.Rename(content, leaving)
 		}
 		if moveErr == nil {
-			lost.paths = append(lost.paths, leaving)
+			c.lost.paths = append(c.lost.paths, leaving)
 		} else if !errors.Is(moveErr, os.ErrNotExist) {
 			err = errors.Join(err, moveErr, removeIfThere(content))
 		}
@@ -318,7 +312,6 @@ func (c *Cache) forget(keys []task.FileKey) losses {
 			c.log.Warn("cannot remove a cached file: its bytes are no longer counted", "file", key, "error", err)
 		}
 	}
-	return lost
 }
 
 // unlist takes a file out of memory and returns its keys.
@@ -337,10 +330,10 @@ func agree(log *slog.Logger, key task.FileKey, err error) {
 	}
 }
 
-// dropLocked removes one file from index and disk; finish what it returns.
-func (c *Cache) dropLocked(f *stored) losses {
+// drop removes one file from index and disk.
+func (c *Cache) drop(f *stored) {
 	agree(c.log, f.Key, c.index.Remove(f.Key))
-	return c.forget([]task.FileKey{f.Key})
+	c.forget([]task.FileKey{f.Key})
 }
 
 // finish frees the room of forgotten files and tells who wants to know.

@@ -49,9 +49,13 @@ func openWith(cfg Config, calls system) (*Cache, error) {
 	if c.lock, err = lockFolder(dir, cfg.Shared); err != nil {
 		return nil, fmt.Errorf("open cache %s: %w", dir, err)
 	}
-	open := c.recover
-	if cfg.Shared {
-		open = c.share
+	open := c.share
+	if !cfg.Shared {
+		open = func() error {
+			c.enter()
+			defer c.leave()
+			return c.recover()
+		}
 	}
 	if err := open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("recover cache %s: %w", dir, err), c.lock.Close())
@@ -143,9 +147,8 @@ func (c *Cache) recover() error {
 		}
 		c.list(one.file)
 	}
-	lost := c.forget(c.index.Shed())
-	lost.keys = nil
-	c.finish(lost)
+	c.forget(c.index.Shed())
+	c.lost.keys = nil
 	return nil
 }
 

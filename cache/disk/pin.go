@@ -26,24 +26,19 @@ type Pinned struct {
 // *CorruptError, ErrClosed.
 func (c *Cache) Pin(key task.FileKey) (*Pinned, error) {
 	c.enter()
+	defer c.leave()
 	f := c.find(key)
-	if c.closed || f == nil {
-		closed := c.closed
-		c.leave()
-		if closed {
-			return nil, fmt.Errorf("pin %s: cache %w", key, ErrClosed)
-		}
+	switch {
+	case c.closed:
+		return nil, fmt.Errorf("pin %s: cache %w", key, ErrClosed)
+	case f == nil:
 		return nil, fmt.Errorf("pin %s: %w", key, ErrNotCached)
 	}
 	if damage := c.damage(f); damage != nil {
-		lost := c.dropLocked(f)
-		c.leave()
-		c.finish(lost)
+		c.drop(f)
 		return nil, fmt.Errorf("pin %s: %w", key, damage)
 	}
-	pinned := c.pinLocked(f)
-	c.leave()
-	return pinned, nil
+	return c.pinLocked(f), nil
 }
 
 func (c *Cache) pinLocked(f *stored) *Pinned {
@@ -117,17 +112,13 @@ func (p *Pinned) Open() (*os.File, error) {
 func (p *Pinned) Check() error {
 	c := p.cache
 	c.enter()
+	defer c.leave()
 	if c.files[p.Key] != p.file {
-		c.leave()
 		return fmt.Errorf("check %s: %w", p.Key, ErrNotCached)
 	}
-	damage := c.damage(p.file)
-	if damage == nil {
-		c.leave()
-		return nil
+	if damage := c.damage(p.file); damage != nil {
+		c.drop(p.file)
+		return damage
 	}
-	lost := c.dropLocked(p.file)
-	c.leave()
-	c.finish(lost)
-	return damage
+	return nil
 }

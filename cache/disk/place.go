@@ -111,7 +111,7 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 	}
 
 	c.enter()
-	present, lost, err := c.placeLocked(path, meta, f, how)
+	present, err := c.placeLocked(path, meta, f, how)
 	var entry Entry
 	var pinned *Pinned
 	if err == nil {
@@ -121,7 +121,6 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 		}
 	}
 	c.leave()
-	c.finish(lost)
 	if err != nil {
 		return Entry{}, nil, c.diskFull(err, f.Size)
 	}
@@ -138,21 +137,23 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 }
 
 // placeLocked returns the file that now stands for the content.
-func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored, losses, error) {
-	var lost, replaced losses
+func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored, error) {
 	if c.closed {
-		return nil, lost, fmt.Errorf("cache %w", ErrClosed)
+		return nil, fmt.Errorf("cache %w", ErrClosed)
 	}
+	var replaced []task.FileKey // lost only if nothing takes their place
 	if present := c.files[f.Key]; present != nil {
 		if c.damage(present) == nil && c.fresh(present) {
 			c.index.Cancel(how.reservation)
 			c.merge(present, f)
-			return present, lost, nil
+			return present, nil
 		}
 		if err := f.inherit(present, path, meta, c.self()); err != nil {
-			return nil, lost, err
+			return nil, err
 		}
-		replaced = c.dropLocked(present)
+		before := len(c.lost.keys)
+		c.drop(present)
+		replaced, c.lost.keys = slices.Clone(c.lost.keys[before:]), c.lost.keys[:before]
 	}
 	var err error
 	if how.reservation != "" {
@@ -160,20 +161,19 @@ func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored,
 	} else {
 		var evicted []task.FileKey
 		evicted, err = c.index.Insert(f.Key, f.Size, f.Sole())
-		lost = c.forget(evicted)
+		c.forget(evicted)
 	}
 	if err == nil {
 		if err = c.moveIn(path, meta, f, how.sealed.info); err != nil {
 			err = errors.Join(err, c.index.Remove(f.Key))
 		}
 	}
-	lost.paths = append(lost.paths, replaced.paths...)
 	if err != nil {
-		lost.keys = append(lost.keys, replaced.keys...)
-		return nil, lost, err
+		c.lost.keys = append(c.lost.keys, replaced...)
+		return nil, err
 	}
 	c.list(f)
-	return f, lost, nil
+	return f, nil
 }
 
 // inherit gives a file at a path what the file has been known as whose place it

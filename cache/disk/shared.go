@@ -46,7 +46,6 @@ type sharing struct {
 	// Of Cache.mu:
 	sharers int
 	pins    map[int64]int // of this process, by place
-	gone    []task.FileKey
 	brought []Entry
 }
 
@@ -159,22 +158,24 @@ func (c *Cache) enter() {
 	c.countOthers()
 }
 
-// leave ends it, and tells what the others have done.
+// leave ends it, frees the room of forgotten files, and tells what has come and gone.
 func (c *Cache) leave() {
-	s := c.shared
+	s, lost := c.shared, c.lost
+	c.lost = losses{}
 	if s == nil {
 		c.mu.Unlock()
+		c.finish(lost)
 		return
 	}
 	if !c.closed {
 		s.tell(int64(c.index.ReservedHere()) + 1)
 	}
-	gone, brought := s.gone, s.brought
-	s.gone, s.brought = nil, nil
+	brought := s.brought
+	s.brought = nil
 	c.mu.Unlock()
 	_ = filelock.Unlock(s.turn) // fails when it is closed, and free
 	s.mu.Unlock()
-	c.finish(losses{keys: gone})
+	c.finish(lost)
 	if len(brought) > 0 && c.config.Brought != nil {
 		c.config.Brought(brought)
 	}

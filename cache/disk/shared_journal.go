@@ -147,7 +147,7 @@ func (c *Cache) look(digest task.Digest) {
 		}
 		if f != nil {
 			agree(c.log, key, c.index.Remove(key))
-			s.gone = append(s.gone, c.unlist(f)...)
+			c.lost.keys = append(c.lost.keys, c.unlist(f)...)
 		}
 		return
 	case f != nil && f.modified == now.modified && f.Size == now.Size:

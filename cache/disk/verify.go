@@ -130,24 +130,21 @@ func (c *Cache) verify(ctx context.Context, f *stored, through func(context.Cont
 		return context.Cause(ctx)
 	}
 	c.enter()
+	defer c.leave()
 	if c.files[f.Key] != f {
-		c.leave()
 		return fmt.Errorf("verify %s: %w", f.Key, ErrNotCached)
 	}
 	c.verified++
 	damage := c.damage(f)
 	if damage == nil && err == nil {
 		f.seen = time.Now()
-		c.leave()
 		return nil
 	}
 	if damage == nil {
 		damage = &CorruptError{Key: f.Key, Path: path, Reason: err.Error()}
 	}
 	c.damaged++
-	lost := c.dropLocked(f)
-	c.leave()
-	c.finish(lost)
+	c.drop(f)
 	return damage
 }
 

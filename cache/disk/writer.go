@@ -66,24 +66,9 @@ func (c *Cache) Create(key task.FileKey, size task.Bytes) (*Writer, error) {
 }
 
 func (c *Cache) create(key task.FileKey, size task.Bytes) (*Writer, error) {
-	c.enter()
-	if c.closed {
-		c.leave()
-		return nil, fmt.Errorf("create %s: cache %w", key, ErrClosed)
-	}
-	if c.find(key) != nil {
-		c.leave()
-		return nil, fmt.Errorf("create %s: %w", key, ErrExists)
-	}
-	evicted, err := c.index.Reserve(key, max(size, 0))
-	lost := c.forget(evicted)
-	c.leave()
-	c.finish(lost)
-	if errors.Is(err, cache.ErrReserved) {
-		err = fmt.Errorf("%w: %w", ErrExists, err)
-	}
+	err := c.reserve(key, max(size, 0))
 	if err != nil {
-		return nil, fmt.Errorf("create: %w", err)
+		return nil, fmt.Errorf("create %s: %w", key, err)
 	}
 	w := &Writer{cache: c, key: key, size: size, reserved: max(size, 0)}
 	if w.path, err = c.tempPath(); err == nil {
@@ -97,6 +82,24 @@ func (c *Cache) create(key task.FileKey, size task.Bytes) (*Writer, error) {
 		return nil, fmt.Errorf("create %s: %w", key, c.diskFull(err, size))
 	}
 	return w, nil
+}
+
+// reserve makes room for a file that is not there.
+func (c *Cache) reserve(key task.FileKey, size task.Bytes) error {
+	c.enter()
+	defer c.leave()
+	if c.closed {
+		return fmt.Errorf("cache %w", ErrClosed)
+	}
+	if c.find(key) != nil {
+		return ErrExists
+	}
+	evicted, err := c.index.Reserve(key, size)
+	c.forget(evicted)
+	if errors.Is(err, cache.ErrReserved) {
+		err = fmt.Errorf("%w: %w", ErrExists, err)
+	}
+	return err
 }
 
 // preallocate takes room on the disk. File systems that cannot are written to
@@ -168,10 +171,9 @@ func (w *Writer) growTo(total task.Bytes) error {
 
 func (c *Cache) grow(key task.FileKey, by task.Bytes) error {
 	c.enter()
+	defer c.leave()
 	evicted, err := c.index.Grow(key, by)
-	lost := c.forget(evicted)
-	c.leave()
-	c.finish(lost)
+	c.forget(evicted)
 	return err
 }
 

@@ -46,7 +46,7 @@ func newAccessCreate(a *app) *cobra.Command {
 		if err := file.Write(into); err != nil {
 			return err
 		}
-		return a.out.done(map[string]any{"id": reply.GetId(), "file": into}, "access %s written to %s", reply.GetId(), into)
+		return a.out.done(nil, map[string]any{"id": reply.GetId(), "file": into}, "access %s written to %s", reply.GetId(), into)
 	})
 	command.PreRunE = func(*cobra.Command, []string) error {
 		if _, err := identity.ParseRole(request.GetRole()); err != nil {
@@ -103,7 +103,7 @@ func newAccessRevoke(a *app) *cobra.Command {
 		if len(reply.GetPilots()) > 0 && !request.GetPilots() {
 			a.out.note("%s that registered with it still work; end them with: pilotage access revoke %s --pilots\n", pilots, args[0])
 		}
-		err = a.out.done(map[string]any{"id": args[0], "revoked": true, "pilots": reply.GetPilots()}, "%s is revoked", args[0])
+		err = a.out.done(nil, map[string]any{"id": args[0], "revoked": true, "pilots": reply.GetPilots()}, "%s is revoked", args[0])
 		if err == nil && request.GetPilots() {
 			a.out.say("%s that registered with it: revoked\n", pilots)
 		}
@@ -147,7 +147,7 @@ func newAccessBan(a *app) *cobra.Command {
 		if reply.GetMore() {
 			rest = "; the rest follows"
 		}
-		return a.out.done(reply, "%s %s is banned: %s revoked, %s cancelled%s", ban.GetKind(), ban.GetName(),
+		return a.out.done(nil, reply, "%s %s is banned: %s revoked, %s cancelled%s", ban.GetKind(), ban.GetName(),
 			task.Counted(len(reply.GetPilots()), "pilot"), task.Counted(reply.GetTasks(), "task"), rest)
 	})
 }
@@ -155,20 +155,13 @@ func newAccessBan(a *app) *cobra.Command {
 func newAccessUnban(a *app) *cobra.Command {
 	return banTool(a, "unban", "Lift a ban; new pilots may come, cancelled work is run again by workflow retry", func(ctx context.Context, c *clients, ban *pb.Ban) error {
 		reply, err := c.sites.Unban(ctx, &pb.UnbanRequest{Ban: ban})
-		if err != nil {
-			return err
-		}
-		return a.out.done(reply, "%s %s is not banned any more", ban.GetKind(), ban.GetName())
+		return a.out.done(err, reply, "%s %s is not banned any more", ban.GetKind(), ban.GetName())
 	})
 }
 
 func newAccessBans(a *app) *cobra.Command {
 	return a.tool("bans", "List the bans of persons, nodes and sites", func(ctx context.Context, c *clients, _ []string) error {
-		bans, err := everyPage(ctx, c.sites.ListBans, &pb.ListBansRequest{}, (*pb.ListBansResponse).GetBans)
-		if err != nil {
-			return err
-		}
-		return printList(a.out, bans, []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
+		return printWhole(ctx, a.out, c.sites.ListBans, &pb.ListBansRequest{}, (*pb.ListBansResponse).GetBans, []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
 			return []any{b.GetKind(), b.GetName(), b.GetSite(), b.GetBy(), b.GetAt().AsTime().Format(inUTC), b.GetWhy()}
 		})
 	})
@@ -176,11 +169,7 @@ func newAccessBans(a *app) *cobra.Command {
 
 func newAccessList(a *app) *cobra.Command {
 	return a.tool("list", "List accesses; tokens are not kept and cannot be shown", func(ctx context.Context, c *clients, _ []string) error {
-		accesses, err := everyPage(ctx, c.sites.ListAccess, &pb.ListAccessRequest{}, (*pb.ListAccessResponse).GetAccesses)
-		if err != nil {
-			return err
-		}
-		return printList(a.out, accesses, []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
+		return printWhole(ctx, a.out, c.sites.ListAccess, &pb.ListAccessRequest{}, (*pb.ListAccessResponse).GetAccesses, []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
 			state, expires := "valid", g.GetExpires().AsTime()
 			switch {
 			case g.GetRevoked():

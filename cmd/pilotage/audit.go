@@ -74,11 +74,7 @@ func auditRow(e *pb.AuditEntry) []any {
 }
 
 func (a *app) printAudit(ctx context.Context, c *clients, request *pb.ListAuditRequest) error {
-	list, err := everyPage(ctx, c.sites.ListAudit, request, (*pb.ListAuditResponse).GetEntries)
-	if err != nil {
-		return err
-	}
-	return printList(a.out, list, auditHeader, auditRow)
+	return printWhole(ctx, a.out, c.sites.ListAudit, request, (*pb.ListAuditResponse).GetEntries, auditHeader, auditRow)
 }
 
 func newSiteTrace(a *app) *cobra.Command {
@@ -147,7 +143,7 @@ func newAccessAudit(a *app) *cobra.Command {
 		} else if err != nil {
 			return err
 		}
-		return a.out.done(reply, "the audit log is as it was written: %s with %d entries, from %s on, digest %s", task.Counted(reply.GetRecords(), "record"), reply.GetEntries(),
+		return a.out.done(nil, reply, "the audit log is as it was written: %s with %d entries, from %s on, digest %s", task.Counted(reply.GetRecords(), "record"), reply.GetEntries(),
 			reply.GetFirst().AsTime().Format(inUTC), hex.EncodeToString(reply.GetDigest()))
 	})
 	command.PreRunE = func(*cobra.Command, []string) error {

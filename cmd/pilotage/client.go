@@ -120,6 +120,17 @@ func (a *app) tool(use, short string, run func(ctx context.Context, c *clients, 
 // pageSize is how many rows a tool asks for at a time.
 const pageSize = 1000
 
+// printWhole asks for a whole list and prints it, to people with a row for each element.
+func printWhole[Q proto.Message, R interface{ GetNextPageToken() string }, T any](
+	ctx context.Context, o *console, call func(context.Context, Q, ...grpc.CallOption) (R, error), request Q, of func(R) []T, header []string, row func(T) []any,
+) error {
+	list, err := everyPage(ctx, call, request, of)
+	if err != nil {
+		return err
+	}
+	return printList(o, list, header, row)
+}
+
 // everyPage asks for a whole list, page by page.
 func everyPage[Q proto.Message, R interface{ GetNextPageToken() string }, T any](
 	ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (R, error), request Q, of func(R) []T,

@@ -137,7 +137,7 @@ func TestChangesPrintADocument(t *testing.T) {
 	} {
 		a := testApp()
 		a.out.output = output
-		if err := a.out.done(map[string]int{"cancelled": 3}, "%d tasks", 3); err != nil {
+		if err := a.out.done(nil, map[string]int{"cancelled": 3}, "%d tasks", 3); err != nil {
 			t.Fatal(err)
 		}
 		if got := a.out.stdout.(*bytes.Buffer).String(); got != want {

@@ -126,10 +126,7 @@ func newFileGet(a *app) *cobra.Command {
 		if err == nil && !there {
 			err = a.fetchFile(ctx, c, file, target)
 		}
-		if err != nil {
-			return err
-		}
-		return a.out.done(map[string]any{"lfn": file.GetLfn(), "file": target, "size_bytes": file.GetSizeBytes()}, "%s written to %s", file.GetLfn(), target)
+		return a.out.done(err, map[string]any{"lfn": file.GetLfn(), "file": target, "size_bytes": file.GetSizeBytes()}, "%s written to %s", file.GetLfn(), target)
 	})
 	command.Flags().StringVar(&into, "to", "", "where to write it (default: its name in this folder)")
 	command.Flags().BoolVar(&force, "force", false, "replace a file that is there with other content")
@@ -180,7 +177,7 @@ func newFileRemove(a *app) *cobra.Command {
 		if request.DryRun {
 			verb = "would go"
 		}
-		return a.out.done(reply, "%s %s: %s", args[0], verb, removed(reply.GetRemoval()))
+		return a.out.done(nil, reply, "%s %s: %s", args[0], verb, removed(reply.GetRemoval()))
 	})
 	command.Long = `Removes a file from the catalogue. Copies that tasks have stored are deleted from the
 storage elements unless another file names them; caches drop theirs. What was uploaded

@@ -15,11 +15,7 @@ import (
 func newPilotList(a *app) *cobra.Command {
 	request := &pb.ListPilotsRequest{}
 	command := a.tool("list", "List pilots", func(ctx context.Context, c *clients, _ []string) error {
-		pilots, err := everyPage(ctx, c.pilots.ListPilots, request, (*pb.ListPilotsResponse).GetPilots)
-		if err != nil {
-			return err
-		}
-		return printList(a.out, pilots, pilotHeader, pilotRow)
+		return printWhole(ctx, a.out, c.pilots.ListPilots, request, (*pb.ListPilotsResponse).GetPilots, pilotHeader, pilotRow)
 	})
 	command.Flags().StringVar(&request.Site, "site", "", "of one site only")
 	command.Flags().BoolVar(&request.All, "all", false, "also pilots that left or died")
@@ -70,9 +66,7 @@ func newPilotShow(a *app) *cobra.Command {
 
 func newPilotDrain(a *app) *cobra.Command {
 	return a.tool("drain PILOT", "Let a pilot finish what runs and leave", func(ctx context.Context, c *clients, args []string) error {
-		if _, err := c.pilots.DrainPilot(ctx, &pb.DrainPilotRequest{PilotId: args[0]}); err != nil {
-			return err
-		}
-		return a.out.done(map[string]any{"pilot": args[0], "draining": true}, "pilot %s finishes what runs and leaves", args[0])
+		_, err := c.pilots.DrainPilot(ctx, &pb.DrainPilotRequest{PilotId: args[0]})
+		return a.out.done(err, map[string]any{"pilot": args[0], "draining": true}, "pilot %s finishes what runs and leaves", args[0])
 	})
 }

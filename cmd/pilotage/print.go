@@ -89,9 +89,12 @@ func (o *console) table(header []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// done ends a command that changed something: a document for programs, a
-// sentence for people.
-func (o *console) done(value any, format string, args ...any) error {
+// done ends a command that changed something, unless it failed: a document for
+// programs, a sentence for people.
+func (o *console) done(err error, value any, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
 	return o.show(value, func() error {
 		_, err := fmt.Fprintf(o.stdout, format+"\n", args...)
 		return err

@@ -99,7 +99,7 @@ func (f *replayFlags) change(c *cobra.Command) (func(*task.SiteSettings), error)
 		if period {
 			s.RoundEvery = f.period
 		}
-		f.site.change(s)
+		f.site.change(&s.Solver, &s.LocalityWait, &s.Replicate)
 	}, nil
 }
 

@@ -138,7 +138,7 @@ func TestSimRunTriesSettingsOfSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := task.SiteSettings{Solver: "exact"}
-	if trial.change(&settings); settings != (task.SiteSettings{Solver: "exact", LocalityWait: time.Minute, Replicate: "alpha(2)"}) {
+	if trial.change(&settings.Solver, &settings.LocalityWait, &settings.Replicate); settings != (task.SiteSettings{Solver: "exact", LocalityWait: time.Minute, Replicate: "alpha(2)"}) {
 		t.Errorf("a replay has the settings %+v", settings)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -9,7 +10,6 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/matcher/replica"
 	"github.com/pilotage-grid/pilotage/sim/grid"
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // siteTrial are settings of a site, by the flags of site add, that a simulation
@@ -45,32 +45,24 @@ func (s *siteTrial) read(flags *pflag.FlagSet) error {
 // apply has simulated sites take the settings that were given.
 func (s *siteTrial) apply(sites []grid.Site) {
 	for i := range sites {
-		for _, name := range s.given {
-			switch name {
-			case "solver":
-				sites[i].Solver = s.solver
-			case "locality-wait":
-				sites[i].LocalityWait = s.wait
-				if s.wait == 0 {
-					sites[i].LocalityWait = -1 // none
-				}
-			case "replicate":
-				sites[i].Replicate = s.replicate
-			}
+		site := &sites[i]
+		s.change(&site.Solver, &site.LocalityWait, &site.Replicate)
+		if slices.Contains(s.given, "locality-wait") && s.wait == 0 {
+			site.LocalityWait = -1 // none
 		}
 	}
 }
 
-// change does the same to the settings of a site that worked live.
-func (s *siteTrial) change(settings *task.SiteSettings) {
+// change sets those of a site's settings that were given.
+func (s *siteTrial) change(solver *string, wait *time.Duration, replicate *string) {
 	for _, name := range s.given {
 		switch name {
 		case "solver":
-			settings.Solver = s.solver
+			*solver = s.solver
 		case "locality-wait":
-			settings.LocalityWait = s.wait
+			*wait = s.wait
 		case "replicate":
-			settings.Replicate = s.replicate
+			*replicate = s.replicate
 		}
 	}
 }

@@ -52,7 +52,7 @@ func newSiteAdd(a *app) *cobra.Command {
 		if len(settings.GetReach()) > 0 && !reply.GetSite().GetSettings().GetRemoteRead() {
 			verb += "; --reach counts when --remote-read is given, too; now the site may read from: " + reachText(reply.GetSite().GetSettings())
 		}
-		return a.out.done(reply, "site %s %s", args[0], verb)
+		return a.out.done(nil, reply, "site %s %s", args[0], verb)
 	})
 	command.Long = `Adds a site. The queue writes the access file for its pilots to
 DATA/access/pilot-NAME.json. Of a site that exists, only the settings whose
@@ -127,10 +127,8 @@ func newSiteRemove(a *app) *cobra.Command {
 	request := &pb.RemoveSiteRequest{}
 	command := a.tool("remove NAME", "Forget a site that nobody works at and that holds no file alone", func(ctx context.Context, c *clients, args []string) error {
 		request.Name = args[0]
-		if _, err := c.sites.RemoveSite(ctx, request); err != nil {
-			return err
-		}
-		return a.out.done(map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
+		_, err := c.sites.RemoveSite(ctx, request)
+		return a.out.done(err, map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
 	})
 	command.Long = `Forgets a site and revokes the accesses of its pilots. That is refused while the
 site has live pilots, holds tasks, or has the only copy of a file on its storage
@@ -152,11 +150,7 @@ Nothing is deleted from the storage element in either case.`
 
 func newSiteList(a *app) *cobra.Command {
 	return a.tool("list", "List sites", func(ctx context.Context, c *clients, _ []string) error {
-		sites, err := everyPage(ctx, c.sites.ListSites, &pb.ListSitesRequest{}, (*pb.ListSitesResponse).GetSites)
-		if err != nil {
-			return err
-		}
-		return printList(a.out, sites, siteHeader, siteRow)
+		return printWhole(ctx, a.out, c.sites.ListSites, &pb.ListSitesRequest{}, (*pb.ListSitesResponse).GetSites, siteHeader, siteRow)
 	})
 }
 
@@ -192,7 +186,7 @@ func newSiteDrain(a *app) *cobra.Command {
 		if request.GetResume() {
 			text = "site %s gets tasks again"
 		}
-		return a.out.done(map[string]any{"site": args[0], "draining": !request.GetResume()}, text, args[0])
+		return a.out.done(nil, map[string]any{"site": args[0], "draining": !request.GetResume()}, text, args[0])
 	})
 	command.Flags().BoolVar(&request.Resume, "resume", false, "hand tasks out again")
 	return command

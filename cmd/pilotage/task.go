@@ -226,19 +226,13 @@ func whyText(s *pb.SiteExplanation) string {
 func newTaskCancel(a *app) *cobra.Command {
 	return a.taskTool("cancel TASK", "Cancel a task and what depends on it", func(ctx context.Context, c *clients, id string) error {
 		reply, err := c.tasks.CancelTask(ctx, &pb.CancelTaskRequest{TaskId: id})
-		if err != nil {
-			return err
-		}
-		return a.out.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
+		return a.out.done(err, reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 	})
 }
 
 func newTaskRetry(a *app) *cobra.Command {
 	return a.taskTool("retry TASK", "Run a task that ended badly again, with what it cancelled", func(ctx context.Context, c *clients, id string) error {
 		reply, err := c.tasks.RetryTask(ctx, &pb.RetryTaskRequest{TaskId: id})
-		if err != nil {
-			return err
-		}
-		return a.out.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
+		return a.out.done(err, reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
 	})
 }

@@ -58,11 +58,7 @@ func (o *console) printWorkflow(w *pb.Workflow) error {
 func newWorkflowList(a *app) *cobra.Command {
 	request := &pb.ListWorkflowsRequest{}
 	command := a.tool("list", "List workflows, newest first", func(ctx context.Context, c *clients, _ []string) error {
-		list, err := everyPage(ctx, c.tasks.ListWorkflows, request, (*pb.ListWorkflowsResponse).GetWorkflows)
-		if err != nil {
-			return err
-		}
-		return printList(a.out, list, workflowHeader, workflowRow)
+		return printWhole(ctx, a.out, c.tasks.ListWorkflows, request, (*pb.ListWorkflowsResponse).GetWorkflows, workflowHeader, workflowRow)
 	})
 	command.Flags().StringVar(&request.Name, "name", "", "only of this name")
 	command.Flags().StringVar(&request.Owner, "owner", "", "only of this person")
@@ -330,10 +326,7 @@ func doubt(ctx context.Context, c *clients, f *pb.File) (said []error) {
 func newWorkflowCancel(a *app) *cobra.Command {
 	return a.tool("cancel WORKFLOW", "Cancel what has not ended", func(ctx context.Context, c *clients, args []string) error {
 		reply, err := c.tasks.CancelWorkflow(ctx, &pb.CancelWorkflowRequest{Workflow: args[0]})
-		if err != nil {
-			return err
-		}
-		return a.out.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
+		return a.out.done(err, reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 	})
 }
 
@@ -342,10 +335,7 @@ func newWorkflowRetry(a *app) *cobra.Command {
 	command := a.tool("retry WORKFLOW", "Run again what failed or was cancelled", func(ctx context.Context, c *clients, args []string) error {
 		request.Workflow = args[0]
 		reply, err := c.tasks.RetryWorkflow(ctx, request)
-		if err != nil {
-			return err
-		}
-		return a.out.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
+		return a.out.done(err, reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
 	})
 	command.Flags().BoolVar(&request.FailedOnly, "failed", false, "only what failed, not what a user cancelled")
 	return command
@@ -360,9 +350,9 @@ func newWorkflowDelete(a *app) *cobra.Command {
 			return err
 		}
 		if request.DryRun {
-			return a.out.done(reply, "%s would go: %s", args[0], removed(reply.GetRemoval()))
+			return a.out.done(nil, reply, "%s would go: %s", args[0], removed(reply.GetRemoval()))
 		}
-		return a.out.done(reply, "%s is deleted with %s; copies of its files follow", args[0], task.Counted(reply.GetRemoval().GetTasks(), "task"))
+		return a.out.done(nil, reply, "%s is deleted with %s; copies of its files follow", args[0], task.Counted(reply.GetRemoval().GetTasks(), "task"))
 	})
 	command.Long = `Deletes a workflow that is over (cancel it first if it is not), with the records and
 logs of its tasks, and with all copies of its files that tasks have stored on storage

@@ -17,6 +17,7 @@ import (
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue/page"
 )
 
@@ -46,7 +47,7 @@ func newWorkflowReport(a *app) *cobra.Command {
 		if err := os.WriteFile(path, content.Bytes(), 0o644); err != nil { //nolint:gosec // for those whom its author shows it
 			return err
 		}
-		return a.out.done(map[string]any{"workflow": report.ID, "file": path, "bytes": content.Len()}, "report of %s written to %s", report.ID, path)
+		return a.out.done(nil, map[string]any{"workflow": report.ID, "file": path, "bytes": content.Len()}, "report of %s written to %s", report.ID, path)
 	})
 	command.Long = `Writes what came of a workflow: its steps as a graph, attempts over time by node and
 pilot, where inputs came from, wasted work, the slowest and the failed tasks. The file
@@ -120,13 +121,13 @@ func (r *reportSums) add(t *pb.TaskInfo) {
 			waste.Attempts, waste.Seconds = waste.Attempts+1, waste.Seconds+run
 			r.Wasted[kind] = waste
 		}
-		r.addReads(o)
+		reads := r.addReads(o)
 		if o.GetStarted() == nil {
 			continue
 		}
 		r.Bars = append(r.Bars, page.Bar{
 			Task: told.ID, Attempt: fmt.Sprintf("%s/a%d", told.ID, o.GetNumber()), Pilot: o.GetAttempt().GetPilot(), Start: o.GetStarted().AsTime().UnixMilli(),
-			StageIn: o.GetStageIn().AsDuration().Milliseconds(), Run: max(1, o.GetRun().AsDuration().Milliseconds()), OK: o.GetOk(), Source: mostBytes(o),
+			StageIn: o.GetStageIn().AsDuration().Milliseconds(), Run: max(1, o.GetRun().AsDuration().Milliseconds()), OK: o.GetOk(), Source: page.MainSource(reads),
 		})
 	}
 	switch t.GetState() {
@@ -138,37 +139,19 @@ func (r *reportSums) add(t *pb.TaskInfo) {
 	}
 }
 
-func (r *reportSums) addReads(o *pb.Outcome) {
-	for _, read := range o.GetReads() {
-		from, known := readSource(read)
-		if !known {
-			continue
+// addReads counts what an attempt has read, and returns it.
+func (r *reportSums) addReads(o *pb.Outcome) (reads []task.Read) {
+	for _, told := range o.GetReads() {
+		read, err := taskpb.FromRead(told)
+		if err != nil {
+			continue // of a newer release
 		}
-		r.Reads[from]++
-		r.Bytes[from] += uint64(max(0, read.GetSizeBytes()))
-		r.files.Add(task.Read{LFN: task.LFN(read.GetLfn()), Size: task.Bytes(read.GetSizeBytes()), Source: task.Source(from)})
+		r.Reads[read.Source]++
+		r.Bytes[read.Source] += uint64(max(0, read.Size))
+		r.files.Add(read)
+		reads = append(reads, read)
 	}
-}
-
-// readSource is the place of a read's source among local, peer, storage element and
-// remote.
-func readSource(read *pb.Read) (place int, known bool) {
-	place = int(read.GetSource()) - int(pb.ReadSource_READ_SOURCE_LOCAL)
-	return place, place >= 0 && place < 4
-}
-
-// mostBytes is where most of an attempt's bytes came from.
-func mostBytes(o *pb.Outcome) int {
-	var sizes [4]int64
-	most := 0
-	for _, read := range o.GetReads() {
-		if from, known := readSource(read); known {
-			if sizes[from] += 1 + read.GetSizeBytes(); sizes[from] > sizes[most] {
-				most = from
-			}
-		}
-	}
-	return most
+	return reads
 }
 
 // finish leaves what a report has room for, and says what the workflow was.

@@ -55,7 +55,7 @@ func FromOutcome(in *pb.Outcome) (task.Outcome, error) {
 	if o.Outputs, err = eachErr(in.GetOutputs(), fromProduced); err != nil {
 		return o, fmt.Errorf("outcome of %s: %w", id, err)
 	}
-	if o.Reads, err = eachErr(in.GetReads(), fromRead); err != nil {
+	if o.Reads, err = eachErr(in.GetReads(), FromRead); err != nil {
 		return o, fmt.Errorf("outcome of %s: %w", id, err)
 	}
 	return o, nil
@@ -86,7 +86,8 @@ func read(r task.Read) *pb.Read {
 	}
 }
 
-func fromRead(in *pb.Read) (task.Read, error) {
+// FromRead decodes a read.
+func FromRead(in *pb.Read) (task.Read, error) {
 	digest, err := FromDigest(in.GetDigest())
 	if err != nil {
 		return task.Read{}, err

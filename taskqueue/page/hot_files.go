@@ -60,3 +60,16 @@ func (c FileCount) hottest(most int) []FileReads {
 	slices.SortFunc(all, func(x, y FileReads) int { return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.LFN, y.LFN)) })
 	return all[:min(most, len(all))]
 }
+
+// MainSource is where most of an attempt's bytes came from, as Bar tells it.
+func MainSource(reads []task.Read) int {
+	var bytes [4]task.Bytes // by source
+	most := 0
+	for i := range reads {
+		at := min(int(reads[i].Source), len(bytes)-1)
+		if bytes[at] += 1 + reads[i].Size; bytes[at] > bytes[most] {
+			most = at
+		}
+	}
+	return most
+}

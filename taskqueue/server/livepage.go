@@ -265,7 +265,7 @@ func (s *shown) attempts(site task.Site, starts []task.Start, outcomes []task.Ou
 		s.page.Read(o.Reads)
 		bar := barOf(site, o.Attempt)
 		bar.Start, bar.StageIn, bar.Run = o.Started.UnixMilli(), o.StageIn.Milliseconds(), max(1, o.Run.Milliseconds())
-		bar.OK, bar.Source = o.OK, mainSource(o.Reads)
+		bar.OK, bar.Source = o.OK, page.MainSource(o.Reads)
 		ended = append(ended, bar)
 		if slices.ContainsFunc(o.Outputs, func(made task.Produced) bool { return made.URL != "" }) {
 			out(o.Attempt)
@@ -278,17 +278,4 @@ func (s *shown) attempts(site task.Site, starts []task.Start, outcomes []task.Ou
 
 func barOf(site task.Site, attempt task.AttemptID) page.Bar {
 	return page.Bar{Site: string(site), Task: string(attempt.Task), Attempt: attempt.String(), Pilot: string(attempt.Pilot)}
-}
-
-// mainSource is where most of an attempt's bytes came from.
-func mainSource(reads []task.Read) int {
-	var bytes [4]task.Bytes // by source
-	most := 0
-	for i := range reads {
-		at := min(int(reads[i].Source), len(bytes)-1)
-		if bytes[at] += 1 + reads[i].Size; bytes[at] > bytes[most] {
-			most = at
-		}
-	}
-	return most
 }
