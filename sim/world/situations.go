@@ -58,17 +58,19 @@ var situations = []kind{
 	}},
 }
 
-// quiet is the plan of a seed in which nothing but situations happens; few seeds have one.
+// quiet is the plan of a seed in which nothing happens but situations of two kinds at the
+// most; few seeds have one.
 func quiet(seed uint64) (p Plan, has bool) {
 	random := rand.New(rand.NewPCG(seed, quietStream))
 	if random.IntN(5) > 0 {
 		return p, false
 	}
 	p.Seed = seed
+	mix := []string{situations[random.IntN(len(situations))].name, situations[random.IntN(len(situations))].name}
 	at := time.Duration(0)
 	for i := range 1 + random.IntN(4) {
 		at += time.Duration(random.Int64N(int64(time.Minute)))
-		p.Faults = append(p.Faults, Fault{Number: i + 1, Kind: situations[random.IntN(len(situations))].name, At: at, seed: random.Uint64()})
+		p.Faults = append(p.Faults, Fault{Number: i + 1, Kind: mix[random.IntN(len(mix))], At: at, seed: random.Uint64()})
 	}
 	return p, true
 }
@@ -138,7 +140,7 @@ func (s *storm) leavesInHaste(d draws, master *node, live []*node) {
 	within := d.between(200*time.Millisecond, 2*time.Second)
 	cut := d.between(10*time.Second, time.Minute)
 	s.cutsOff(live, cut)
-	s.after(cut-d.between(0, within+ownSettling), func() {
+	s.after(cut-within-d.between(0, ownSettling), func() {
 		if master.alive {
 			master.stop(within)
 		}
