@@ -64,6 +64,9 @@ type PullReply struct {
 	// CacheVersion is that of the summary that the queue has by now; another
 	// one than the pilot's asks for a whole summary.
 	CacheVersion uint64
+	// Deposed tells a pilot that says it is master that the queue has another one in
+	// office, or another term.
+	Deposed bool
 }
 
 // FilePrint is a file's key in 64 bits, for summaries: two files of one site

@@ -43,6 +43,7 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (out Pulled,
 		q.members.revive(site, pilot) // nobody but itself tells that it lives
 	}
 	reply := &out.Reply
+	reply.Deposed = p.Term != (task.Term{}) && (p.Term != site.Term || p.Pilot != site.Master) // as a Sync is refused
 	reply.Acks = q.takePulled(site, pilot, p)
 	q.ready.settle()
 	// The scans below must see what this turn has changed.

@@ -55,6 +55,8 @@ type SyncAnswered struct {
 	Stale bool
 	// CacheVersion is that of the cache summary that the queue has.
 	CacheVersion uint64
+	// Deposed tells a pilot that is its own master that the overlay has another one.
+	Deposed bool
 }
 
 // CastList broadcasts a TaskList and wants a BroadcastDone.

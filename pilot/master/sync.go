@@ -199,6 +199,9 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if m.own.on {
 		m.own.answered = true
+		if e.Deposed {
+			m.act(Fenced{})
+		}
 		m.ledger.summarised(&m.step, &m.holding.outbox, e, carried)
 	}
 	if carried != nil {

@@ -213,7 +213,7 @@ func (q *queue) answer(c *call, reply *task.PullReply, err error) {
 		if err != nil {
 			q.judge.Fatalf("the answer to %s: %v", c.from.id, err)
 		}
-		answer.Reply, answer.CacheVersion = decoded.SyncReply, decoded.CacheVersion
+		answer.Reply, answer.CacheVersion, answer.Deposed = decoded.SyncReply, decoded.CacheVersion, decoded.Deposed
 	}
 	q.after(callTime+q.lag, func() {
 		if c.lostReply || c.from.deaf || !c.from.reaches() {

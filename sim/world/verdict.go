@@ -34,8 +34,11 @@ func (s *storm) verdict() {
 	s.comesToRest(s.judgeRest)
 	s.comesToRest(s.judgeCopies)
 	if !s.agrees() { // who asks for an office may go on for a while, and then tells of it
-		s.runUntil(time.Minute, s.agrees)
+		s.runUntil(agreeLimit, s.agrees)
 		s.run(quietTime)
+	}
+	if !s.agrees() {
+		s.judge.Errorf("pilots of a site have another master than the queue")
 	}
 	calls := s.queue.calls
 	s.run(quietTime)
@@ -129,6 +132,7 @@ const (
 	retryLimit = time.Second      // from the end of a task's pause to its next attempt at an idle site
 	restLimit  = 40 * time.Minute // until leases of the dead and what nobody told are gone
 	quietTime  = 20 * time.Second
+	agreeLimit = 2 * time.Minute // until all have heard who is master
 )
 
 // comesToRest waits until nothing is wrong any more, and says what is wrong at the end.

@@ -49,13 +49,13 @@ func FromPull(in *pb.PullRequest, pilot task.PilotID) (task.Pull, error) {
 
 // PullReply encodes the queue's answer.
 func PullReply(r task.PullReply) *pb.PullResponse {
-	return &pb.PullResponse{Sync: SyncReply(r.SyncReply), CacheVersion: r.CacheVersion}
+	return &pb.PullResponse{Sync: SyncReply(r.SyncReply), CacheVersion: r.CacheVersion, Deposed: r.Deposed}
 }
 
 // FromPullReply decodes the queue's answer.
 func FromPullReply(in *pb.PullResponse) (task.PullReply, error) {
 	sync, err := FromSyncReply(in.GetSync())
-	return task.PullReply{SyncReply: sync, CacheVersion: in.GetCacheVersion()}, err
+	return task.PullReply{SyncReply: sync, CacheVersion: in.GetCacheVersion(), Deposed: in.GetDeposed()}, err
 }
 
 func prints(list []task.FilePrint) []uint64 {

@@ -2676,7 +2676,10 @@ type PullResponse struct {
 	Sync  *SyncResponse          `protobuf:"bytes,1,opt,name=sync,proto3" json:"sync,omitempty"`
 	// Version of the cache summary that the queue has; another one than the
 	// pilot's asks for a whole summary.
-	CacheVersion  uint64 `protobuf:"varint,2,opt,name=cache_version,json=cacheVersion,proto3" json:"cache_version,omitempty"`
+	CacheVersion uint64 `protobuf:"varint,2,opt,name=cache_version,json=cacheVersion,proto3" json:"cache_version,omitempty"`
+	// The pilot says it is master, and the queue has another one in office, or another
+	// term. The pilot asks for the office anew.
+	Deposed       bool `protobuf:"varint,3,opt,name=deposed,proto3" json:"deposed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2723,6 +2726,13 @@ func (x *PullResponse) GetCacheVersion() uint64 {
 		return x.CacheVersion
 	}
 	return 0
+}
+
+func (x *PullResponse) GetDeposed() bool {
+	if x != nil {
+		return x.Deposed
+	}
+	return false
 }
 
 type DeliverOutcomesRequest struct {
@@ -4045,10 +4055,11 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"free_cores\x18\f \x01(\x05R\tfreeCores\x12\x1b\n" +
 	"\tcpu_bound\x18\r \x01(\x05R\bcpuBound\x12\x19\n" +
 	"\bio_bound\x18\x0e \x01(\x05R\aioBound\x12.\n" +
-	"\x06ending\x18\x0f \x01(\v2\x16.pilotage.v1.ResourcesR\x06ending\"b\n" +
+	"\x06ending\x18\x0f \x01(\v2\x16.pilotage.v1.ResourcesR\x06ending\"|\n" +
 	"\fPullResponse\x12-\n" +
 	"\x04sync\x18\x01 \x01(\v2\x19.pilotage.v1.SyncResponseR\x04sync\x12#\n" +
-	"\rcache_version\x18\x02 \x01(\x04R\fcacheVersion\"\xbb\x01\n" +
+	"\rcache_version\x18\x02 \x01(\x04R\fcacheVersion\x12\x18\n" +
+	"\adeposed\x18\x03 \x01(\bR\adeposed\"\xbb\x01\n" +
 	"\x16DeliverOutcomesRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
