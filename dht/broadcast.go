@@ -93,10 +93,7 @@ func (b *broadcast) deadline() (first time.Time) {
 	for _, d := range b.active {
 		first = earlier(first, d.nextDeadline())
 	}
-	if len(b.over) > 0 {
-		first = earlier(first, b.over[0].forget)
-	}
-	return first
+	return first // what is over is forgotten with the next event: nobody is woken for it
 }
 
 func (d *duty) nextDeadline() time.Time {
