@@ -84,10 +84,8 @@ func (o Overlay) takeMasters(ctx context.Context, pilots fleet) (stop func() (ki
 
 // pause waits and tells whether ctx still stands.
 func pause(ctx context.Context, lasts time.Duration) bool {
-	timer := time.NewTimer(lasts)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(lasts):
 		return true
 	case <-ctx.Done():
 		return false

@@ -174,7 +174,7 @@ func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 		f.holders = slices.DeleteFunc(f.holders, func(h Holder) bool { return h.Peer == e.From.Peer })
 		f.holders = slices.Insert(f.holders, 0, e.From)
 		f.holders = f.holders[:min(len(f.holders), maxHolders)]
-		return g.pointAll(now, e.Key, f)
+		return g.answerAll(now, e.Key, f, PointedTo, f.holders)
 	}
 	if !wasReader || e.End == GivenBack {
 		return g.passOn(now, e.Key, f)
@@ -183,28 +183,17 @@ func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 		f.failed = append(f.failed, e.From.Peer)
 	}
 	if len(f.failed) >= g.config.GiveUpAfter {
-		return g.dismiss(now, e.Key, f)
+		return g.answerAll(now, e.Key, f, GivenUp, nil)
 	}
 	return g.passOn(now, e.Key, f)
 }
 
-// pointAll sends everybody who waits to the holders.
-func (g *Grants) pointAll(now time.Time, key task.FileKey, f *grantedFile) []GrantAction {
+// answerAll tells everybody who waits how the read has ended. For the time of one
+// grant newcomers are told the same.
+func (g *Grants) answerAll(now time.Time, key task.FileKey, f *grantedFile, verdict Verdict, holders []Holder) []GrantAction {
 	var out []GrantAction
 	for _, waiting := range f.queue {
-		out = append(out, waiting.answer(key, PointedTo, f.holders))
-	}
-	f.queue = nil
-	g.remember(now, key, f)
-	return out
-}
-
-// dismiss tells everybody who waits that the read keeps failing. For the time
-// of one grant newcomers are told the same.
-func (g *Grants) dismiss(now time.Time, key task.FileKey, f *grantedFile) []GrantAction {
-	var out []GrantAction
-	for _, waiting := range f.queue {
-		out = append(out, waiting.answer(key, GivenUp, nil))
+		out = append(out, waiting.answer(key, verdict, holders))
 	}
 	f.queue = nil
 	g.remember(now, key, f)

@@ -209,10 +209,8 @@ func (r *pacedReader) ReadAt(p []byte, offset int64) (int, error) {
 }
 
 func wait(ctx context.Context, span time.Duration) {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(span):
 	case <-ctx.Done():
 	}
 }

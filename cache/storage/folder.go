@@ -48,7 +48,11 @@ func (f *folder) fail(op, name string, err error) error {
 	return failed
 }
 
-func (f *folder) open(op, name string) (*os.Root, error) {
+// open is where a call begins that goes on while ctx lasts.
+func (f *folder) open(ctx context.Context, op, name string) (*os.Root, error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
 	root, err := os.OpenRoot(f.dir)
 	if err == nil {
 		return root, nil
@@ -68,13 +72,10 @@ func (f *folder) Get(ctx context.Context, name string, offset int64) (io.ReadClo
 }
 
 func (f *folder) get(ctx context.Context, name string, offset int64) (io.ReadCloser, int64, error) {
-	if err := ended(ctx); err != nil {
-		return nil, 0, err
-	}
 	if offset < 0 {
 		return nil, 0, &Error{Op: "get", URL: f.url(name), Kind: ErrOffset}
 	}
-	root, err := f.open("get", name)
+	root, err := f.open(ctx, "get", name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -120,10 +121,7 @@ func (f *folder) Head(ctx context.Context, name string) (Info, error) {
 	if err := validateName(name); err != nil {
 		return Info{}, err
 	}
-	if err := ended(ctx); err != nil {
-		return Info{}, err
-	}
-	root, err := f.open("head", name)
+	root, err := f.open(ctx, "head", name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -144,10 +142,7 @@ func (f *folder) Delete(ctx context.Context, name string) error {
 	if err := validateName(name); err != nil {
 		return err
 	}
-	if err := ended(ctx); err != nil {
-		return err
-	}
-	root, err := f.open("delete", name)
+	root, err := f.open(ctx, "delete", name)
 	if err != nil {
 		return err
 	}
@@ -174,7 +169,7 @@ func (f *folder) Put(ctx context.Context, name string, size int64, content io.Re
 	if err != nil {
 		return "", &Error{Op: "put", URL: f.url(name), Kind: ErrSize, Err: err}
 	}
-	root, err := f.open("put", name)
+	root, err := f.open(ctx, "put", name)
 	if err != nil {
 		return "", err
 	}

@@ -41,10 +41,7 @@ func (f *folder) List(ctx context.Context, name string, limit int) ([]string, er
 	if err := validateName(name); err != nil {
 		return nil, err
 	}
-	if err := ended(ctx); err != nil {
-		return nil, err
-	}
-	root, err := f.open("list", name)
+	root, err := f.open(ctx, "list", name)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,7 @@ const (
 // jitter: many clients that wait for one queue must not come back together.
 // The call must be idempotent.
 func (o *console) again(ctx context.Context, call func() error) error {
-	limit := time.NewTimer(againFor)
-	defer limit.Stop()
+	limit := time.After(againFor)
 	for pause := againFirst; ; pause = min(2*pause, againMost) {
 		err := call()
 		if !unreachable(err) {
@@ -33,7 +32,7 @@ func (o *console) again(ctx context.Context, call func() error) error {
 		}
 		select {
 		case <-time.After(rand.N(pause)):
-		case <-limit.C:
+		case <-limit:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()

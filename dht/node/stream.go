@@ -71,12 +71,10 @@ func (o *outbound) finish(ctx context.Context) {
 		o.abandon()
 		return
 	}
-	limit := time.NewTimer(farewell)
-	defer limit.Stop()
 	select {
 	case <-o.ended:
 		_ = o.Close() // both directions are at their end
-	case <-limit.C:
+	case <-time.After(farewell):
 		o.abandon()
 	case <-ctx.Done():
 		o.abandon()

@@ -84,15 +84,14 @@ func leave(processes []*daemon.Process) error {
 	for _, p := range processes {
 		p.Signal(syscall.SIGTERM)
 	}
-	limit := time.NewTimer(leaveTimeout)
-	defer limit.Stop()
+	limit := time.After(leaveTimeout)
 	for _, p := range processes {
 		select {
 		case <-p.Ended():
 			if err := p.Err(); err != nil {
 				return fmt.Errorf("%s did not end well: %w", p.Name, err)
 			}
-		case <-limit.C:
+		case <-limit:
 			return fmt.Errorf("%s is still there %s after SIGTERM", p.Name, leaveTimeout)
 		}
 	}

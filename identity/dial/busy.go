@@ -23,11 +23,9 @@ func patientCall(ctx context.Context, method string, request, reply any, conn *g
 			return err
 		}
 		// Many may have been told the same: they come spread over twice the time.
-		timer := time.NewTimer(after/2 + rand.N(after))
 		select {
-		case <-timer.C:
+		case <-time.After(after/2 + rand.N(after)):
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
 	}

@@ -127,11 +127,9 @@ func (c *Conn) pause() {
 		return
 	}
 	if left := wait - time.Now().UnixNano(); left > 0 {
-		timer := time.NewTimer(time.Duration(left))
 		select {
-		case <-timer.C:
+		case <-time.After(time.Duration(left)):
 		case <-c.ended:
-			timer.Stop()
 		}
 	}
 	c.resume.CompareAndSwap(wait, 0)

@@ -101,11 +101,9 @@ func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, key *
 			level = slog.LevelWarn
 		}
 		log.Log(ctx, level, "the queue does not answer, trying again", "try", try, "of", registerTries, "error", err)
-		timer := time.NewTimer(rand.N(min(registerPause, 250*time.Millisecond<<try)))
 		select {
-		case <-timer.C:
+		case <-time.After(rand.N(min(registerPause, 250*time.Millisecond<<try))):
 		case <-ctx.Done():
-			timer.Stop()
 		}
 	}
 }

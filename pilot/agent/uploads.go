@@ -183,10 +183,8 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	}
 	u.log.Debug("an output could not be uploaded, trying again", "file", id.LFN, "tries", item.tries, "pause", pause, "error", err)
 	u.beside(func(ctx context.Context) {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 			u.put(item)
 		case <-ctx.Done():
 		}

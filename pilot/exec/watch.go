@@ -31,8 +31,7 @@ func (w *watch) until(p *process) *stopped {
 	if walltime <= 0 {
 		walltime = task.DefaultWalltime
 	}
-	limit := time.NewTimer(walltime)
-	defer limit.Stop()
+	limit := time.After(walltime)
 	sample := time.NewTimer(cfg.Watch.First)
 	defer sample.Stop()
 	for {
@@ -43,7 +42,7 @@ func (w *watch) until(p *process) *stopped {
 		case <-a.ctx.Done():
 			kind, reason := a.cancelled()
 			why = &stopped{kind, reason}
-		case <-limit.C:
+		case <-limit:
 			why = &stopped{task.PayloadFailed, fmt.Sprintf("walltime %s exceeded", walltime)}
 		case <-sample.C:
 			began := time.Now()

@@ -172,10 +172,8 @@ func pause(ctx context.Context, stopping <-chan struct{}, d time.Duration) error
 	if d <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-stopping:
 		return errStopping

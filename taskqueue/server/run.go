@@ -152,11 +152,9 @@ func (s *Server) stop(calls *grpc.Server, web *http.Server) {
 		calls.GracefulStop()
 		close(finished)
 	}()
-	grace := time.NewTimer(s.config.Timing.StopGrace)
-	defer grace.Stop()
 	select {
 	case <-finished:
-	case <-grace.C:
+	case <-time.After(s.config.Timing.StopGrace):
 		calls.Stop()
 		<-finished
 	}
