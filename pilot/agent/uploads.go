@@ -138,8 +138,9 @@ func (u *uploader) run(ctx context.Context) error {
 	return nil
 }
 
-// attempt uploads one file, or puts it back for later. One that need not be
-// kept any more is let be.
+// attempt uploads one file, or puts it back for later. One that is not kept any more is
+// let be: it has left the cache, where it may be again as any other file is, or nobody
+// wants it stored.
 func (u *uploader) attempt(ctx context.Context, item upload) {
 	settings := u.settings.get()
 	if settings.SE == "" {
@@ -147,12 +148,9 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	}
 	id := item.output.ID()
 	entry, cached := u.cache.Lookup(task.KeyOf("", item.output.Digest))
-	if !cached {
-		u.log.Warn("an output has left the cache before it was uploaded", "file", id.LFN, "attempt", id.Attempt)
+	if !cached || !slices.Contains(entry.Outputs, id) { // the worker knows whether it has let go of it
+		u.log.Info("an output is kept no more: it is not uploaded from here", "file", id.LFN, "attempt", id.Attempt, "cached", cached)
 		u.worker.tell(worker.NotUploaded{Output: id})
-		return
-	}
-	if !slices.Contains(entry.Outputs, id) {
 		return
 	}
 	url, err := u.store.Put(ctx, settings.SE, task.StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(u.self))

@@ -70,8 +70,8 @@ type Uploaded struct{ Stored []task.Stored }
 // UploadFailed tells that an output could not be uploaded; that is tried again.
 type UploadFailed struct{ Output task.OutputID }
 
-// NotUploaded tells of an output that will not reach a storage element: it is
-// no longer in the cache.
+// NotUploaded tells of an output that will not reach a storage element from here: the
+// cache does not keep it any more.
 type NotUploaded struct{ Output task.OutputID }
 
 // Kept answers a Keep: the file is in the cache and stays, or is on the storage

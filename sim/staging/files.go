@@ -150,12 +150,23 @@ func (f *Files) evicted(keys []task.FileKey) {
 	f.went(keys...)
 }
 
-// Drop removes a file, whatever it is kept for, as a damaged one is. Who is to store it
-// finds that it is gone.
+// Held lists the files in the cache.
+func (f *Files) Held() (keys []task.FileKey) {
+	for key := range f.names {
+		if f.Cached.Contains(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Drop removes a file, whatever it is kept for, as a damaged one is.
 func (f *Files) Drop(key task.FileKey) {
 	if f.Cached.Remove(key) != nil {
 		return
 	}
+	maps.DeleteFunc(f.soles, func(_ task.OutputID, kept task.FileKey) bool { return kept == key })
 	for _, in := range f.attempts {
 		in.pinned = slices.DeleteFunc(in.pinned, func(pinned task.FileKey) bool { return pinned == key })
 	}

@@ -46,19 +46,17 @@ func (f *Files) TakeOver(file task.File, then func(*cache.FetchError)) {
 // told that this failed tries again.
 func (f *Files) Upload(output message.Output, then func(message.Event)) {
 	id := output.ID()
-	switch _, kept := f.soles[id]; {
-	case !f.Cached.Contains(task.KeyOf("", output.Digest)):
-		delete(f.soles, id)
+	if _, kept := f.soles[id]; !kept {
 		then(worker.NotUploaded{Output: id})
-	case kept:
-		f.config.Storage.Put(output, func(url string) {
-			switch {
-			case f.closed:
-			case url == "":
-				then(worker.UploadFailed{Output: id})
-			default:
-				then(worker.Uploaded{Stored: []task.Stored{{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: output.Size, Digest: output.Digest}}})
-			}
-		})
+		return
 	}
+	f.config.Storage.Put(output, func(url string) {
+		switch {
+		case f.closed:
+		case url == "":
+			then(worker.UploadFailed{Output: id})
+		default:
+			then(worker.Uploaded{Stored: []task.Stored{{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: output.Size, Digest: output.Digest}}})
+		}
+	})
 }

@@ -99,7 +99,7 @@ func (n *node) judgeSize(name string, role any) {
 		}
 		most := n.mostEntries()
 		if strings.Contains(path, ".references") {
-			most = len(n.cache) // of files that are there
+			most = 2 * n.files.Cached.Usage().Files // by name and content, of files that are there
 		}
 		if size > most {
 			n.judge.Errorf("%s of %s has %d entries although there is no work", path, n.id, size)

@@ -20,7 +20,7 @@ func TestCachesDropWhatWasDeleted(t *testing.T) {
 	}
 	held := func() (gones, keeps int) {
 		for _, n := range pilots {
-			for id := range n.sole {
+			for _, id := range n.files.Soles() {
 				if n.alive && id.Attempt.Task.Workflow() == gone {
 					gones++
 				} else if n.alive {

@@ -1,7 +1,7 @@
 // Package world is one simulation of the whole system: the queue's rules and serving over
-// its tables, overlays, masters and workers, all of them those of the product, in virtual
-// time, over links that lose, delay and break, above a disk that fails. Models stand
-// for what is not ours: network, kad-dht, the queue's disk, storage elements, caches,
+// its tables, overlays, masters, workers, cache indexes, fetch planners and grants, all of
+// them those of the product, in virtual time, over links that lose, delay and break, above a disk that fails. Models stand
+// for what is not ours: network, kad-dht, the queue's disk, storage elements,
 // payloads and batch systems. What parks calls, wakes them and matches tasks around the
 // rules is the product's (package serving); all pilots are in the overlay from the start.
 //

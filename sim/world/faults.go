@@ -271,12 +271,12 @@ func (n *node) ends(within time.Duration) bool {
 // registersInVain has a pilot register that never hears the answer, and ends.
 func (s *storm) registersInVain(at *site) bool {
 	number := len(s.pilots)
-	peer := task.PeerID(fmt.Sprintf("peer-%05d-%d", number, s.injected["registration lost"]))
+	peer := task.PeerID(fmt.Sprintf("peer%05dx%d", number, s.injected["registration lost"]))
 	return s.queue.must(func(t *taskqueue.Turn) error {
 		_, err := s.queue.Rules.Register(t, taskqueue.Registration{
 			Site: at.name, Peer: peer, PilotDescription: taskqueue.PilotDescription{
 				Slots: 2, Host: "host-" + string(peer), Resources: task.Resources{Cores: 2, Memory: task.GiB, Disk: task.GiB},
-				Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer), Ends: s.net.Now().Add(30 * 24 * time.Hour),
+				Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer) + ":1", Ends: s.net.Now().Add(30 * 24 * time.Hour),
 			},
 		})
 		return err
@@ -390,16 +390,12 @@ func (s *storm) spoils(d draws, at *site, gone bool) bool {
 
 // loses drops a file of a pilot's cache, whatever it is kept for.
 func (n *node) loses(d draws) bool {
-	held := make(map[task.Digest]bool)
-	for _, digest := range n.cache {
-		held[digest] = true
-	}
+	held := n.files.Held()
 	if len(held) == 0 {
 		return false
 	}
-	all := slices.SortedFunc(maps.Keys(held), func(a, b task.Digest) int { return slices.Compare(a[:], b[:]) })
 	n.note("%s loses a file of its cache", n.id)
-	n.drop(all[d.IntN(len(all))])
+	n.files.Drop(held[d.IntN(len(held))])
 	return true
 }
 

@@ -1,209 +1,308 @@
 package world
 
 import (
-	"slices"
-	"strings"
+	"errors"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/wire"
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
+	"github.com/pilotage-grid/pilotage/sim/staging"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// What stands for cache, payloads and uploads.
+// How files move to pilots and storage elements: each takes a fixed time, plus what a
+// fault adds. What decides about it is the product's.
 
-func (n *node) holds(key task.FileKey) bool {
-	_, held := n.cache[key]
-	return held
-}
-
-func (n *node) cachedSize(key task.FileKey) (size task.Bytes, has bool) {
-	return task.MiB, n.holds(key)
-}
-
-// cached puts a file into the cache, under its name and its content.
-func (n *node) cached(name task.LFN, digest task.Digest) {
-	keys := []task.FileKey{task.KeyOf(name, task.Digest{}), task.KeyOf("", digest)}
-	for _, key := range keys {
-		n.cache[key] = digest
+func newFiles(n *node, self cache.Holder) *staging.Files {
+	files, err := staging.New(staging.Config{
+		Self: self, Site: n.site.name, Capacity: n.capacity, Random: n.chances,
+		Clock: nodeClock{n}, Peers: others{n}, Storage: elements{n},
+		Remote:  func() bool { return n.office.Settings().RemoteRead },
+		Changed: n.cacheChanged,
+		BadCopy: func(copied task.LostFile) { n.stepWorker(worker.BadCopy{Copy: copied}) },
+	})
+	if err != nil {
+		n.judge.Fatalf("%v", err)
 	}
-	n.cacheChanged(keys)
+	return files
 }
 
+func newDesk(n *node) *staging.Desk {
+	return staging.NewDesk(nodeClock{n}, func(a cache.Answer) { n.send(a.To, frameHome, wire.Answer(a)) })
+}
+
+// nodeClock is the clock of a node for what its pilot waits for.
+type nodeClock struct{ *node }
+
+func (c nodeClock) Now() time.Time { return c.clock() }
+
+func (c nodeClock) After(d time.Duration, do func()) (cancel func()) {
+	due := true
+	c.after(c.time.until(c.net.Now(), c.clock().Add(d)), func() {
+		if due {
+			do()
+		}
+	})
+	return func() { due = false }
+}
+
+// cacheChanged tells the site of files that came into the cache or left it.
 func (n *node) cacheChanged(keys []task.FileKey) {
-	n.stepWorker(worker.CacheChanged{Keys: keys})
-	n.ownCache(keys)
+	n.stepWorker(worker.CacheChanged{Keys: keys, Cache: n.files.Report()})
+	var change master.OwnCache
+	var came, left []task.FileKey
+	for _, key := range keys {
+		_, content := key.Digest()
+		if _, held := n.files.Size(key); held {
+			change.Added = append(change.Added, key)
+			if content {
+				came = append(came, key)
+			}
+		} else {
+			change.Removed = append(change.Removed, key)
+			if content {
+				left = append(left, key)
+			}
+		}
+	}
+	if len(came) > 0 && !n.isolated() {
+		n.net.Do(n.member, dht.Announce{Files: came})
+	}
+	if len(left) > 0 {
+		n.net.Do(n.member, dht.Withdraw{Files: left})
+	}
+	n.stepMaster(change)
 }
 
 // drop takes a file out of the cache, whatever it is kept for.
-func (n *node) drop(digest task.Digest) {
-	var keys []task.FileKey
-	for key, held := range n.cache {
-		if held == digest {
-			delete(n.cache, key)
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, func(a, b task.FileKey) int { return strings.Compare(string(a[:]), string(b[:])) })
-	n.cacheChanged(keys)
-}
+func (n *node) drop(digest task.Digest) { n.files.Drop(task.KeyOf("", digest)) }
 
-// find looks for a file in the own cache, at peers, on storage elements.
-func (n *node) find(f task.File) (task.Source, bool) {
-	key := task.KeyOf("", f.Digest)
-	if n.holds(key) {
-		return task.SourceLocal, true
-	}
-	for _, other := range n.site.live() {
-		if other != n && !n.alone && !n.isolated() && n.net.Part(other.member) == n.net.Part(n.member) && other.holds(key) {
-			return task.SourcePeer, true
-		}
-	}
-	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && !n.shut && !n.misreads && s.gives(replica.URL, f.Digest) {
-			return task.SourceSE, true
-		}
-	}
-	return 0, false
-}
+// others are the other pilots of a node's site.
+type others struct{ *node }
 
-// badCopies are those of a file of which its storage element says that they are
-// not there, or gives other bytes.
-func (n *node) badCopies(f task.File) (bad []task.LostFile) {
-	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && !n.shut && (n.misreads || !s.gives(replica.URL, f.Digest)) {
-			bad = append(bad, task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: replica.URL, Reason: "it is damaged"})
-		}
-	}
-	return bad
-}
+// locateTime and homeTime are how long the overlay, and a home, may be silent, homeWait
+// how long one that has said to wait, as cache/fetch has them.
+const (
+	locateTime = 3 * time.Second
+	homeTime   = 2 * time.Second
+	homeWait   = 8 * time.Second
+)
 
-func (n *node) stageIn(a worker.StageIn) {
-	if !n.alive {
+// Locate asks the overlay.
+func (o others) Locate(a cache.Locate) {
+	if o.isolated() {
+		o.after(0, func() { o.files.Tell(cache.Located{Keys: a.Keys}) })
 		return
 	}
-	n.site.begun++
-	if n.full {
-		n.stepWorker(worker.StageFailed{Attempt: a.Attempt, Failure: task.PilotFailed, NoRoom: true, Reason: "no space left"})
-		return
-	}
-	var reads []task.Read
-	var lost []task.File
-	for _, f := range a.Files {
-		source, found := n.find(f)
-		if !found {
-			lost = append(lost, f)
-			continue
-		}
-		n.cached(f.LFN, f.Digest)
-		reads = append(reads, task.Read{
-			LFN: f.LFN, Size: f.Size, Digest: f.Digest, Source: source, Intermediate: !f.Producer.IsZero(), Producer: f.Producer,
-		})
-	}
-	if len(lost) > 0 {
-		n.unread++
-		n.note("%s cannot read %s of %s: %d of %d copies are bad", n.id, lost[0].LFN, lost[0].Producer.Pilot, len(n.badCopies(lost[0])), len(lost[0].Replicas))
-		failed := worker.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read"}
-		for _, f := range lost {
-			bad := n.badCopies(f)
-			if len(bad) < len(f.Replicas) {
-				failed.Failure = task.StorageFailed
-			} else if !f.Producer.IsZero() {
-				failed.Lost = append(failed.Lost, f)
-			}
-			for _, copied := range bad {
-				n.stepWorker(worker.BadCopy{Copy: copied})
-			}
-		}
-		n.stepWorker(failed)
-		return
-	}
-	n.stepWorker(worker.StagedIn{Attempt: a.Attempt, Reads: reads})
-}
-
-func (n *node) startPayload(a worker.StartPayload) {
-	id := a.Assignment.Task.ID
-	p := &payload{assignment: a.Assignment, started: n.clock()}
-	n.payloads[a.Attempt], n.logs[a.Attempt] = p, true
-	if running := n.running(); len(running) > n.slots {
-		n.judge.Errorf("%s runs %v in %d slots", n.id, running, n.slots)
-	}
-	n.started[id]++
-	n.note("%s starts %s", n.id, a.Attempt)
-	n.after(0, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
-	outcome := task.Outcome{OK: true}
-	if n.fails(id, n) {
-		outcome = task.Outcome{Failure: task.PayloadFailed, ExitCode: 1, Reason: "exit code 1"}
-	}
-	n.after(n.run1(id, n), func() {
-		if n.payloads[a.Attempt] == p {
-			n.payloadEnds(a.Attempt, outcome)
+	o.searches++
+	number := o.searches
+	o.searched[number] = a.Keys
+	o.net.Do(o.member, dht.Locate{N: number, Files: a.Keys, Doubted: a.Doubted})
+	o.after(locateTime, func() {
+		if o.searched[number] != nil {
+			delete(o.searched, number)
+			o.files.Tell(cache.Located{Keys: a.Keys, Err: errors.New("the overlay does not answer")})
 		}
 	})
 }
 
-func (n *node) payloadEnds(id task.AttemptID, outcome task.Outcome) {
-	p := n.payloads[id]
-	if p == nil || p.over || !n.alive {
+// located takes an answer of the overlay.
+func (n *node) located(a dht.Located) {
+	keys := n.searched[a.N]
+	if keys == nil {
 		return
 	}
-	p.over = true
-	if outcome.OK {
-		n.ended[id.Task]++
+	delete(n.searched, a.N)
+	found := make(map[task.FileKey][]cache.Holder, len(a.Holders))
+	for key, holders := range a.Holders {
+		for _, h := range holders {
+			found[key] = append(found[key], cache.Holder(h))
+		}
 	}
-	outcome.Started, outcome.Ended, outcome.Run, outcome.Delay = p.started, n.clock(), n.clock().Sub(p.started), -1
-	outcome.Stderr = []byte(strings.Repeat("x", n.logBytes))
-	n.note("%s ends %s, ok %v", n.id, id, outcome.OK)
-	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
+	n.files.Tell(cache.Located{Keys: keys, Holders: found})
 }
 
-// publish puts outputs into the cache; every attempt makes other bytes.
-func (n *node) publish(a worker.Publish) {
-	if !n.alive {
+// asked is a question to the home of a file, or a read that it has granted.
+type asked struct {
+	home   task.PeerID
+	number uint64
+	said   int // answers
+}
+
+// TellHome tells the home of a file: whoever was asked, else the nearest member.
+func (o others) TellHome(key task.FileKey, event cache.GrantEvent) {
+	q := o.asked[key]
+	ask, asks := event.(cache.Ask)
+	if q == nil || asks {
+		q = &asked{number: ask.Number}
+		if nearest := o.member.Overlay.Nearest(key, 1); len(nearest) > 0 && !o.isolated() {
+			q.home = nearest[0].Peer
+		}
+	}
+	if _, ends := event.(cache.Finish); ends {
+		delete(o.asked, key)
+	} else {
+		o.asked[key] = q
+	}
+	if q.home != "" {
+		o.send(q.home, frameDesk, wire.Question(event))
+	}
+	if asks {
+		o.awaitHome(key, q, homeTime)
+	}
+}
+
+// awaitHome has a file read without the consent of a home that does not answer.
+func (o others) awaitHome(key task.FileKey, q *asked, within time.Duration) {
+	if q.home == "" {
+		within = 0
+	}
+	said := q.said
+	o.after(within, func() {
+		if o.asked[key] == q && q.said == said {
+			q.said++
+			o.files.Tell(cache.HomeAnswered{Ask: q.number, Key: key, Verdict: cache.Unanswered})
+		}
+	})
+}
+
+// homeSaid takes the answer of a home.
+func (n *node) homeSaid(from task.PeerID, data []byte) {
+	answer, err := wire.ReadAnswer(data)
+	if err != nil {
+		n.judge.Fatalf("%v", err)
+	}
+	q := n.asked[answer.Key]
+	if q == nil || q.home != from || q.number != answer.Number {
+		if answer.Verdict == cache.Granted && (q == nil || q.home != from) {
+			n.send(from, frameDesk, wire.Question(cache.Finish{Key: answer.Key})) // let the next one read
+		}
 		return
 	}
-	published := worker.Published{Attempt: a.Attempt, Outcome: a.Outcome}
-	for _, output := range a.Assignment.Task.Outputs {
-		made := task.Produced{LFN: output.LFN, Size: task.MiB, Digest: digestOf(string(output.LFN), a.Attempt.String())}
-		published.Outputs = append(published.Outputs, made)
-		n.sole[task.OutputID{Attempt: a.Attempt, LFN: made.LFN}] = true
-		n.cached(made.LFN, made.Digest)
+	q.said++
+	if answer.Verdict == cache.WaitFor {
+		others{n}.awaitHome(answer.Key, q, homeWait)
 	}
-	n.stepWorker(published)
+	n.files.Tell(cache.HomeAnswered{Ask: answer.Number, Key: answer.Key, Verdict: answer.Verdict, Holders: answer.Holders})
 }
+
+// homeAsked takes a question to this pilot as the home of a file, unless it knows a
+// nearer one.
+func (n *node) homeAsked(from task.PeerID, data []byte) {
+	event, err := wire.ReadQuestion(from, data)
+	if err != nil {
+		n.judge.Fatalf("%v", err)
+	}
+	if ask, ok := event.(cache.Ask); ok {
+		nearest := n.member.Overlay.Nearest(ask.Key, 1)
+		if len(nearest) > 0 && nearest[0].Peer != n.peer && nearest[0].Peer != from {
+			n.net.Do(n.member, dht.Redirect{To: from, File: ask.Key})
+			return
+		}
+	}
+	n.desk.Tell(event)
+}
+
+// Read takes a file from the first pilot that gives it.
+func (o others) Read(t *staging.Transfer, holders []cache.Holder) {
+	o.after(stageTime, func() {
+		var done cache.TransferDone
+		for _, h := range holders {
+			from := o.peers[h.Peer]
+			switch {
+			case o.full:
+				done.Local = errFilled
+			case !o.gets(from):
+				done.Faults = append(done.Faults, cache.SourceFault{Peer: h.Peer, Fault: cache.Unreachable})
+				continue
+			case !from.files.Cached.Contains(t.File.Key()):
+				done.Faults = append(done.Faults, cache.SourceFault{Peer: h.Peer, Fault: cache.Gone})
+				continue
+			default:
+				done.Arrived, done.From = true, h.Peer
+			}
+			break
+		}
+		t.End(done)
+	})
+}
+
+// gets tells whether another pilot gives this one files.
+func (n *node) gets(from *node) bool {
+	return from.alive && !from.paused && !n.alone && !n.isolated() && n.net.Part(from.member) == n.net.Part(n.member)
+}
+
+var errFilled = errors.New("no space left on the disk")
+
+// elements are the storage elements, as a node reaches them.
+type elements struct{ *node }
+
+func (e elements) Read(t *staging.Transfer, replica task.Replica) {
+	s := e.element(replica.URL)
+	e.after(stageTime+s.slow, func() {
+		fault := cache.SourceFault{Fault: cache.Corrupt}
+		switch _, there := s.stored[replica.URL]; {
+		case s.down || e.shut:
+			fault.Fault = cache.Unreachable
+		case e.misreads:
+		case !there && !s.lies:
+			fault.Fault = cache.Gone
+		case !s.gives(replica.URL, t.File.Digest):
+		case e.full:
+			t.End(cache.TransferDone{Local: errFilled})
+			return
+		default:
+			t.End(cache.TransferDone{Arrived: true})
+			return
+		}
+		t.End(cache.TransferDone{Faults: []cache.SourceFault{fault}})
+	})
+}
+
+func (e elements) Put(output message.Output, done func(url string)) {
+	e.after(uploadTime+e.site.slow, func() {
+		s := e.site
+		if !e.alive || s.down || e.shut {
+			done("")
+			return
+		}
+		url := storageURL(e.office.Settings().SE, output.Attempt, output.LFN)
+		made := output.Produced
+		made.URL = url
+		if s.drops {
+			s.spoilt[url] = true
+		} else {
+			s.stored[url] = made
+		}
+		if s.mute {
+			url = ""
+		}
+		done(url)
+	})
+}
+
+// uploadPause is how long after a failure an upload is tried again at most, at first and
+// in the end, as pilot/agent has it.
+const (
+	uploadPause   = time.Second
+	uploadLongest = time.Minute
+)
 
 // upload tries until it works, the file is gone, or nobody wants it stored.
-func (n *node) upload(output message.Output) {
-	if n.office.Settings().SE == "" {
+func (n *node) upload(output message.Output, tries int) {
+	if !n.alive || n.office.Settings().SE == "" {
 		return
 	}
-	n.after(uploadTime+n.site.slow, func() {
-		switch {
-		case !n.alive || !n.sole[output.ID()]:
-		case !n.holds(task.KeyOf("", output.Digest)):
-			delete(n.sole, output.ID())
-			n.stepWorker(worker.NotUploaded{Output: output.ID()})
-		case n.site.down || n.shut:
-			n.stepWorker(worker.UploadFailed{Output: output.ID()})
-			n.after(time.Second, func() { n.upload(output) })
-		default:
-			url := storageURL(n.office.Settings().SE, output.Attempt, output.LFN)
-			made := output.Produced
-			made.URL = url
-			if n.site.drops {
-				n.site.spoilt[url] = true
-			} else {
-				n.site.stored[url] = made
-			}
-			if n.site.mute {
-				n.stepWorker(worker.UploadFailed{Output: output.ID()})
-				n.after(time.Second, func() { n.upload(output) })
-				return
-			}
-			n.stepWorker(worker.Uploaded{Stored: []task.Stored{{
-				LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest,
-			}}})
+	n.files.Upload(output, func(event message.Event) {
+		if _, failed := event.(worker.UploadFailed); failed {
+			pause := n.chances.Int64N(int64(min(uploadPause<<min(tries+1, 10), uploadLongest)))
+			n.after(time.Duration(pause), func() { n.upload(output, tries+1) })
 		}
+		n.stepWorker(event)
 	})
 }
 
@@ -223,29 +322,18 @@ func (n *node) keep(file task.File) {
 		return
 	}
 	kept := worker.Kept{File: file}
-	url := storageURL(n.office.Settings().SE, file.Producer, file.LFN)
-	if n.office.Settings().SE != "" && !n.site.down && n.site.gives(url, file.Digest) {
+	element := n.office.Settings().SE
+	url := storageURL(element, file.Producer, file.LFN)
+	unseen := element != "" && (n.site.down || n.shut)
+	if element != "" && !unseen && !n.misreads && n.site.gives(url, file.Digest) {
 		kept.URL = url
-	} else if _, found := n.find(file); found {
-		n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true
-		n.cached(file.LFN, file.Digest)
-	} else {
-		kept.Failure, kept.Away = "nobody gives it", n.office.Settings().SE != "" && n.site.down
-	}
-	n.stepWorker(kept)
-}
-
-func (n *node) copyIn(file task.File) {
-	if !n.alive {
+		n.stepWorker(kept)
 		return
 	}
-	done := worker.CopiedIn{File: file}
-	switch source, found := n.find(file); {
-	case !found:
-		done.Failure = "nobody gives it"
-	case source != task.SourceLocal:
-		done.Copied, done.Bytes = true, file.Size
-		n.cached(file.LFN, file.Digest)
-	}
-	n.stepWorker(done)
+	n.files.TakeOver(file, func(err *cache.FetchError) {
+		if err != nil {
+			kept.Failure, kept.Away = err.Error(), unseen
+		}
+		n.stepWorker(kept)
+	})
 }

@@ -2,9 +2,11 @@ package world
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -13,13 +15,14 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
+	"github.com/pilotage-grid/pilotage/sim/staging"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/serving"
 )
 
-// node is a worker node with its pilot: the real roles, the real overlay, and a
-// cache that never evicts by itself.
+// node is a worker node with its pilot: the real roles, overlay, cache index, planner and
+// grants.
 type node struct {
 	*world
 	site       *site
@@ -63,10 +66,14 @@ type cores struct {
 
 // things are what a pilot has.
 type things struct {
-	cache    map[task.FileKey]task.Digest // by every key
-	sole     map[task.OutputID]bool       // what stays until it is stored
+	files    *staging.Files
+	chances  *rand.Rand    // of what it does with files
+	desk     *staging.Desk // for files of which this pilot is the home
 	payloads map[task.AttemptID]*payload
-	logs     map[task.AttemptID]bool // that are kept here
+	logs     map[task.AttemptID]bool   // that are kept here
+	searches uint64                    // of the overlay, begun so far
+	searched map[uint64][]task.FileKey // what those are for that go on
+	asked    map[task.FileKey]*asked   // of homes
 }
 
 // ending is how far a pilot has come that leaves.
@@ -99,17 +106,17 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	number := w.keys
 	w.keys++
 	n := &node{
-		world: w, site: s, peer: task.PeerID(fmt.Sprintf("peer-%05d", number)), slots: slots, alive: true,
+		world: w, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, alive: true,
 		things: things{
-			cache: make(map[task.FileKey]task.Digest), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload),
-			logs: make(map[task.AttemptID]bool),
+			chances: rand.New(rand.NewPCG(w.seed, uint64(number))), payloads: make(map[task.AttemptID]*payload), logs: make(map[task.AttemptID]bool),
+			searched: make(map[uint64][]task.FileKey), asked: make(map[task.FileKey]*asked),
 		},
 	}
 	registration := taskqueue.Registration{
 		Site: s.name, Peer: n.peer, PilotDescription: taskqueue.PilotDescription{
 			Slots: slots, Host: fmt.Sprintf("host-%d", number),
 			Resources: task.Resources{Cores: slots, Memory: task.Bytes(slots) * 4 * task.GiB, Disk: 100 * task.GiB},
-			Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer), Ends: w.net.Now().Add(30 * 24 * time.Hour),
+			Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer) + ":1", Ends: w.net.Now().Add(30 * 24 * time.Hour),
 		},
 	}
 	if change != nil {
@@ -121,7 +128,9 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		return nil
 	}
 	n.id = registered.Pilot
-	evaluator := matcher.NewEvaluator(self, n.cachedSize, w.compiler)
+	n.files = newFiles(n, cache.Holder{Peer: n.peer, DataURL: registration.DataURL})
+	n.desk = newDesk(n)
+	evaluator := matcher.NewEvaluator(self, n.files.Size, w.compiler)
 	n.worker, n.master = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler)
 	n.office = office.New(n.peer, registered.Settings)
 	w.pilots, w.peers[n.peer] = append(w.pilots, n), n
@@ -158,9 +167,12 @@ func (n *node) overlayActs(action dht.Action) {
 		n.after(0, func() {
 			n.stepOffice(office.MemberUp{Member: master.PilotUp{Pilot: a.Member.Pilot, Peer: a.Member.Peer}})
 		})
+	case dht.Located:
+		n.after(0, func() { n.located(a) })
 	case dht.MemberDown:
 		n.note("%s loses %s: %s", n.id, a.Member.Pilot, a.Reason)
 		n.after(0, func() {
+			n.desk.Tell(cache.PeerGone{Peer: a.Member.Peer})
 			n.stepOffice(office.MemberDown{Member: master.PilotDown{Pilot: a.Member.Pilot, Peer: a.Member.Peer, Left: a.Left, Reason: a.Reason}})
 		})
 	case dht.Left:
@@ -227,10 +239,16 @@ func decode[M message.Message](w *world, data []byte) M {
 // Frames tell what bytes between pilots are.
 const (
 	frameRole byte = iota + 1
+	frameDesk      // to the home of a file
+	frameHome      // from the home of a file
 	frameSettings
 )
 
 func (n *node) send(to task.PeerID, kind byte, data []byte) {
+	if to == n.peer {
+		n.after(0, func() { n.inbound(dht.Inbound{From: to, Data: append([]byte{kind}, data...)}) })
+		return
+	}
 	n.net.Do(n.member, dht.SendApp{To: to, Data: append([]byte{kind}, data...)})
 }
 
@@ -238,11 +256,16 @@ func (n *node) inbound(in dht.Inbound) {
 	if !n.alive {
 		return
 	}
-	if in.Data[0] == frameSettings {
-		n.stepOffice(office.PilotSaid{From: in.From, Settings: settingsOf(n.world, in.Data[1:])})
-		return
+	switch data := in.Data[1:]; in.Data[0] {
+	case frameRole:
+		n.stepOffice(office.Message{From: in.From, Said: decode[message.Message](n.world, data)})
+	case frameDesk:
+		n.homeAsked(in.From, data)
+	case frameHome:
+		n.homeSaid(in.From, data)
+	case frameSettings:
+		n.stepOffice(office.PilotSaid{From: in.From, Settings: settingsOf(n.world, data)})
 	}
-	n.stepOffice(office.Message{From: in.From, Said: decode[message.Message](n.world, in.Data[1:])})
 }
 
 // aside passes a message from one role of this pilot to the other, through its
@@ -315,7 +338,7 @@ func (n *node) stepWorker(event message.Event) {
 			}
 			n.net.Do(n.member, dht.Reply{ID: dht.CastID(a.ID), Data: wire.Encode(a.Answer)})
 		case worker.StageIn:
-			n.after(stageTime+n.site.slow, func() { n.stageIn(a) })
+			n.after(stageTime, func() { n.stageIn(a) })
 		case worker.StartPayload:
 			n.startPayload(a)
 		case worker.KillPayload:
@@ -325,17 +348,18 @@ func (n *node) stepWorker(event message.Event) {
 		case worker.Publish:
 			n.after(publishTime, func() { n.publish(a) })
 		case worker.Upload:
-			n.upload(a.Output)
+			n.after(0, func() { n.upload(a.Output, 0) })
 		case worker.Keep:
 			n.after(stageTime, func() { n.keep(a.File) })
 		case worker.CopyIn:
-			n.after(stageTime, func() { n.copyIn(a.File) })
+			n.after(0, func() { n.files.CopyIn(a.File, func(done worker.CopiedIn) { n.stepWorker(done) }) })
 		case worker.DropCopy:
-			n.drop(a.File.Digest)
+			n.files.DropCopy(a.File)
 		case worker.LetGo:
-			delete(n.sole, a.Output.ID())
+			n.files.LetGo(a.Output.ID())
 		case worker.Discard:
 			delete(n.payloads, a.Attempt)
+			n.files.Discard(a.Attempt)
 		case worker.DropLogs:
 			delete(n.logs, a.Attempt)
 		case worker.DeliverToQueue:

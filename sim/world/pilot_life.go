@@ -57,6 +57,7 @@ func (n *node) kill() {
 func (n *node) end() {
 	n.alive, n.paused = false, false
 	n.queue.hangUp(n)
+	n.files.Close()
 	for _, p := range n.payloads {
 		p.over = true
 	}

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
@@ -38,6 +37,9 @@ func (n *node) stepOffice(event message.Event) {
 				n.note("%s is in mode %s", n.id, a.Settings.Mode)
 			}
 			n.stepWorker(worker.SiteChanged{Settings: a.Settings})
+			if a.Before.Mode == task.ModeIsolated && !n.isolated() {
+				n.cacheChanged(n.files.Held())
+			}
 		case office.Post:
 			n.post(a.Posting)
 		case office.ToMaster:
@@ -133,19 +135,6 @@ func (n *node) try(trial uint64) {
 	if err == nil {
 		n.after(callTime, func() { n.takeSettings(asked, settings) })
 	}
-}
-
-// ownCache tells the master what came into the cache of this pilot and what left.
-func (n *node) ownCache(keys []task.FileKey) {
-	var change master.OwnCache
-	for _, key := range keys {
-		if n.holds(key) {
-			change.Added = append(change.Added, key)
-		} else {
-			change.Removed = append(change.Removed, key)
-		}
-	}
-	n.stepMaster(change)
 }
 
 // setMode sets a site's mode as an operator does.

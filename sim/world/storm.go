@@ -89,6 +89,9 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 	for _, do := range change {
 		do(s.world)
 	}
+	if d := (draws{rand.New(rand.NewPCG(plan.Seed, 21))}); !plan.Large && d.one(4) {
+		s.capacity = task.Bytes(12+d.IntN(40)) * task.MiB // of files of 1 MiB, which go for want of room
+	}
 	d := draws{rand.New(rand.NewPCG(plan.Seed, 3))}
 	shape := plan.shape(d)
 	s.logBytes = shape.logs

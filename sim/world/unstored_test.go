@@ -38,7 +38,7 @@ func TestOutputsDoNotGoAroundWhileStorageIsAway(t *testing.T) {
 	for range 20 * 6 {
 		w.run(10 * time.Second)
 		for _, n := range pilots {
-			for id := range n.sole {
+			for _, id := range n.files.Soles() {
 				if keepers[id] == nil {
 					keepers[id] = make(map[task.PilotID]bool)
 				}

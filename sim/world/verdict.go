@@ -237,8 +237,8 @@ func (s *storm) judgeRest() {
 			if n.master.InOffice() && !n.master.Settled() {
 				s.judge.Errorf("%s still has %d outcomes that the queue has not judged", n.id, n.master.Waiting())
 			}
-			if len(n.logs)+len(n.sole) > 0 {
-				s.judge.Errorf("%s still has %d logs, and %d files that wait for their upload", n.id, len(n.logs), len(n.sole))
+			if soles := n.files.Soles(); len(n.logs)+len(soles) > 0 {
+				s.judge.Errorf("%s still has %d logs, and %d files that wait for their upload", n.id, len(n.logs), len(soles))
 			}
 		}
 	}

@@ -27,6 +27,7 @@ type Judge interface {
 // the same run.
 type world struct {
 	judge    Judge
+	seed     uint64
 	net      *memnet.Net
 	began    time.Time
 	random   *rand.Rand
@@ -42,6 +43,7 @@ type world struct {
 	run1     func(task.ID, *node) time.Duration                  // how long a payload runs
 	fails    func(task.ID, *node) bool                           // whether it fails
 	logBytes int                                                 // of each payload's stderr
+	capacity task.Bytes                                          // of each cache
 	bounded  bool                                                // who calls too often is wrong
 	allFinal bool                                                // outputs that tasks read are final, too
 	started  map[task.ID]int                                     // payloads started
@@ -71,7 +73,7 @@ const (
 	latency     = time.Millisecond      // of a message from pilot to pilot
 	callTime    = 5 * time.Millisecond  // of a call to the queue, one way
 	uploadTime  = 50 * time.Millisecond // of an output to a storage element
-	stageTime   = 10 * time.Millisecond // of an input
+	stageTime   = 10 * time.Millisecond // of an input, from a pilot or from a storage element
 	callFailure = 3 * time.Second       // until a call that nobody answers fails
 	garbageTime = 30 * time.Second      // between two deletions
 	publishTime = 5 * time.Millisecond  // of outputs into a cache
@@ -82,12 +84,13 @@ const (
 func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 	config.Workflow.LookFor = time.Minute // as the product's server does
 	w := &world{
-		judge: judge, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
+		judge: judge, seed: seed, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
 		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
-		step:    func(n *node, event message.Event) []message.Action { return n.master.Step(n.clock(), event) },
-		run1:    func(task.ID, *node) time.Duration { return time.Second },
-		fails:   func(task.ID, *node) bool { return false },
-		started: make(map[task.ID]int), ended: make(map[task.ID]int),
+		capacity: 100 * task.GiB,
+		step:     func(n *node, event message.Event) []message.Action { return n.master.Step(n.clock(), event) },
+		run1:     func(task.ID, *node) time.Duration { return time.Second },
+		fails:    func(task.ID, *node) bool { return false },
+		started:  make(map[task.ID]int), ended: make(map[task.ID]int),
 	}
 	w.net.Latency = latency
 	w.began = w.net.Now()
