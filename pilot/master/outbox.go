@@ -2,7 +2,6 @@ package master
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -57,9 +56,12 @@ type pendingOutcome struct {
 	asked   uint64 // number of the call that brought no verdict on it; 0: it does not wait
 }
 
+// pendingStored is a copy of which the queue is to know. It is told once, and again with
+// each call that brings the outcome of its attempt: the queue may be back at a backup.
 type pendingStored struct {
 	stored task.Stored
 	from   []task.PeerID // who wants to know that the queue knows
+	told   bool          // and it does; its attempt's outcome is not judged yet
 }
 
 // parked is an empty call under way; number 0 is none.
@@ -112,7 +114,7 @@ func (o *outbox) empty() bool { return len(o.outcomes) == 0 && len(o.joined) == 
 
 // emptyBeside tells it of all but outcomes and members.
 func (o *outbox) emptyBeside() bool {
-	return len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
+	return len(o.starts) == 0 && len(o.returns) == 0 && len(o.untold()) == 0 &&
 		len(o.lost) == 0 && len(o.departed) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
 }
 
@@ -136,6 +138,11 @@ func (o *outbox) judged(attempt task.AttemptID) *pendingOutcome {
 		return nil
 	}
 	delete(o.outcomes, attempt)
+	for _, output := range pending.outcome.Outputs {
+		if id := (task.OutputID{Attempt: attempt, LFN: output.LFN}); o.stored[id].told {
+			delete(o.stored, id)
+		}
+	}
 	rest := slices.DeleteFunc(o.ofTask[attempt.Task], func(other *pendingOutcome) bool { return other == pending })
 	if o.ofTask[attempt.Task] = rest; len(rest) == 0 {
 		delete(o.ofTask, attempt.Task)
@@ -159,6 +166,18 @@ func (o *outbox) decides(lease task.LeaseID, t task.LeasedTask) *task.Outcome {
 	return failure
 }
 
+// untold lists the outputs of which the queue is to be told that they are stored: those
+// that it was not told of, and all of the given outcomes.
+func (o *outbox) untold(with ...task.Outcome) (outputs []task.OutputID) {
+	for output, pending := range o.stored {
+		if !pending.told || slices.ContainsFunc(with, func(w task.Outcome) bool { return w.Attempt == output.Attempt }) {
+			outputs = append(outputs, output)
+		}
+	}
+	slices.SortFunc(outputs, task.OutputID.Compare)
+	return outputs
+}
+
 func (o *outbox) addStored(from task.PeerID, s task.Stored) {
 	pending := o.stored[s.Output()]
 	if pending.stored != s { // whoever told of another place tells it again
@@ -167,6 +186,7 @@ func (o *outbox) addStored(from task.PeerID, s task.Stored) {
 	if !slices.Contains(pending.from, from) {
 		pending.from = append(pending.from, from)
 	}
+	pending.told = false
 	o.stored[s.Output()] = pending
 }
 
@@ -326,7 +346,7 @@ func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) boo
 	for pilot, why := range byKey(o.pauses) {
 		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: why})
 	}
-	for _, output := range someOf(slices.SortedFunc(maps.Keys(o.stored), task.OutputID.Compare)) {
+	for _, output := range someOf(o.untold(s.Outcomes...)) {
 		s.Stored = append(s.Stored, o.stored[output].stored)
 	}
 	if o.report.Empty() && o.unreported() {

@@ -357,7 +357,11 @@ func (o *outbox) echoStored(at *step, stored []task.Stored) {
 		if pending.stored != s {
 			continue
 		}
-		delete(o.stored, s.Output())
+		if o.outcomes[s.Attempt] == nil {
+			delete(o.stored, s.Output())
+		} else {
+			o.stored[s.Output()] = pendingStored{stored: s, told: true}
+		}
 		for _, peer := range pending.from {
 			byPeer[peer] = append(byPeer[peer], s.Output())
 		}
