@@ -80,8 +80,12 @@ func (site *site) send(at *step, batches map[task.PilotID][]message.Assignment) 
 	}
 }
 
-// bind notes that a pilot is given a task, at once or early.
+// bind notes that a pilot is given a task, at once or early. Of an attempt there under the
+// same lease, which the pilot is told to kill, the pilot will tell what it took.
 func (site *site) bind(at *step, h *held, w *member, prefill bool) message.Assignment {
+	if dying := w.placements[h.id()]; dying != nil {
+		site.drop(at, dying)
+	}
 	j := site.roster.place(at, &site.handout, w, h.id(), h.Generation, h.Task.Resources)
 	j.serial = at.serial
 	site.roster.nodes.Given(at.now, w.node())

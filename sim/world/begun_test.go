@@ -129,21 +129,7 @@ func TestTheTimeOfLostAttemptsIsBooked(t *testing.T) {
 func TestAttemptsOfTwoPartsHaveNumbersOfTheirOwn(t *testing.T) {
 	several := 0
 	for seed := range uint64(3) {
-		w := newWorld(t, seed+1)
-		s := w.addSite("siteA", nil)
-		pilots := w.start(s, 4, 2)
-		flow := long(w)
-		w.run(5 * time.Second)
-		w.part(pilots[:3])
-		for _, n := range pilots[:3] {
-			n.cutOff(true)
-		}
-		w.run(3 * time.Minute)
-		w.part(nil)
-		for _, n := range pilots[:3] {
-			n.cutOff(false)
-		}
-		w.finish(flow, 20*time.Minute)
+		w, flow := meetAgain(t, seed+1)
 		w.run(5 * time.Minute)
 		for _, state := range w.queue.tasks(flow) {
 			if w.judgeNumbers(state.ID) > 1 {
@@ -154,4 +140,33 @@ func TestAttemptsOfTwoPartsHaveNumbersOfTheirOwn(t *testing.T) {
 	if several == 0 {
 		t.Error("no task was run twice")
 	}
+}
+
+// A task whose attempt at a pilot is to be killed, as another pilot has the task, may be
+// given to that pilot again before its attempt has ended: it runs.
+func TestATaskIsGivenAgainWhereItsAttemptIsBeingKilled(t *testing.T) {
+	for seed := range uint64(24) {
+		meetAgain(t, seed+30)
+	}
+}
+
+// meetAgain plays a workflow at a site whose two parts go on, each with a master, until
+// they meet after three minutes.
+func meetAgain(t *testing.T, seed uint64) (w *world, flow task.WorkflowID) {
+	w = newWorld(t, seed)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 4, 2)
+	flow = long(w)
+	w.run(5 * time.Second)
+	w.part(pilots[:3])
+	for _, n := range pilots[:3] {
+		n.cutOff(true)
+	}
+	w.run(3 * time.Minute)
+	w.part(nil)
+	for _, n := range pilots[:3] {
+		n.cutOff(false)
+	}
+	w.finish(flow, 20*time.Minute)
+	return w, flow
 }
