@@ -116,6 +116,9 @@ func (m *office) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (groun
 	if c.Expected != site.Term && !later {
 		return "", fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected)
 	}
+	if claimant.Tried > 0 && claimant.Unreachable && m.Clock.Sub(site.ModeSince) < m.config.Fallback.TrialAfter {
+		return "", fmt.Sprintf("the others do not reach pilot %s, as it has found itself", claimant.ID)
+	}
 	silence := m.Clock.Sub(site.LastSync)
 	switch master := m.pilots.held[site.Master]; {
 	case site.Resigned || c.Resigned && !later:

@@ -143,16 +143,18 @@ func TestWhoIsCutOffWhenASiteFallsBack(t *testing.T) {
 	if tried := pilots[0].trials - before; tried < 3 || tried > 7 {
 		t.Errorf("%d trials in an hour", tried)
 	}
-	w = newWorld(t, 2)
-	s = w.addSite("siteA", nil)
-	pilots = w.start(s, 6, 1)
-	w.part(pilots[:1])
-	if !w.runUntil(time.Minute, func() bool { return s.mode() == "isolated+" }) {
-		t.Fatal("the site does not fall back when its master is cut off")
-	}
-	w.run(10 * time.Minute)
-	if master := s.master(); s.mode() != "distributed" || master == nil || master == pilots[0] {
-		t.Errorf("mode %s, master %v, %d in office of the queue's reckoning", s.mode(), master == pilots[0], s.queue.site(s.name).Term.Epoch)
+	for seed := range uint64(16) {
+		w = newWorld(t, seed+1)
+		s = w.addSite("siteA", nil)
+		pilots = w.start(s, 6, 1)
+		w.part(pilots[:1])
+		if !w.runUntil(time.Minute, func() bool { return s.mode() == "isolated+" }) {
+			t.Fatal("the site does not fall back when its master is cut off")
+		}
+		w.run(10 * time.Minute)
+		if master := s.master(); s.mode() != "distributed" || master == nil || master == pilots[0] {
+			t.Errorf("seed %d: mode %s, master %v, %d in office of the queue's reckoning", seed+1, s.mode(), master == pilots[0], s.queue.site(s.name).Term.Epoch)
+		}
 	}
 	w.finish(w.submit("flow", tree(20)...), 10*time.Minute)
 }

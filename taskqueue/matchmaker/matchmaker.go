@@ -317,9 +317,10 @@ func (r *site) guard(files []task.File, live []taskqueue.PilotRecord) (lost []ta
 	return lost
 }
 
-// holders are the pilots that have a file, by its digest or by its name alone.
+// holders are the pilots that have a file: of one that was made, these very bytes, as what
+// another attempt has made has the same name.
 func (r *site) holders(name task.LFN, digest task.Digest) []task.PilotID {
-	return append(r.pool.Holders(task.KeyOf(name, digest)), r.pool.Holders(task.KeyOf(name, task.Digest{}))...)
+	return r.pool.Holders(task.KeyOf(name, digest))
 }
 
 // retract lists tasks to be asked back: all that is given early of pilots whose node
