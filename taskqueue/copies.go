@@ -100,10 +100,11 @@ func (c *catalogue) discardBad(f *FileRecord) {
 	}
 }
 
-// discardLate has a copy of a file deleted that nobody needs, with the file's bad ones if
-// there are any: one of them may be the same copy on another storage element.
+// discardLate has a copy of a file deleted that nobody needs; with the file's bad ones if
+// one of them is the same copy on another storage element.
 func (c *catalogue) discardLate(f *FileRecord, late task.Replica) {
-	if len(f.Bad) == 0 {
+	same := func(bad task.Replica) bool { return task.CopyName(bad.URL) == task.CopyName(late.URL) }
+	if !slices.ContainsFunc(f.Bad, same) {
 		c.discard(late)
 	} else if !slices.Contains(f.Bad, late) {
 		c.alter(f)

@@ -51,6 +51,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		1711001000: "a copy was left that a site had stored of a file which was taken for lost meanwhile",
 		1911000209: "a pilot was asked again and again for files that it had just called lost",
 		2300001317: "pilots that held what another attempt had made counted as holders of a lost file of the same name",
+		2300002700: "a copy of a lost attempt that came late was kept with another attempt's bad one, and deleted as well",
 		1711001877: "a master was still asking for its office while nothing was to happen",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 	} {
