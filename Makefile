@@ -117,7 +117,7 @@ test: storms ## Run all tests, with the race detector what has goroutines, and s
 # The same seeds each time, as some among hundreds of others may still fail: see "What is
 # not tested, or not promised" of docs/reliability.md. FRESH=1 draws them from the commit:
 # the same on every clone, and the usual ones where there is no git.
-STORMS := 300
+STORMS := 500
 FIRST  := $(if $(FRESH),$$((16#$$(git rev-parse HEAD 2>/dev/null | grep -o '^.\{8\}' || echo 3dabd8bc))),1034672316)
 
 .PHONY: storms
