@@ -2,7 +2,6 @@ package identity
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -99,9 +98,4 @@ func (g Grant) Valid(now time.Time) error {
 		return &ExpiredError{Subject: "token " + g.ID, Expired: g.Expires, Advice: "ask the VO's admin for a new access file"}
 	}
 	return nil
-}
-
-// LogValue leaves the hash out.
-func (g Grant) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("token", g.ID), slog.Time("expires", g.Expires), slog.Bool("revoked", g.Revoked))
 }

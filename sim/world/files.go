@@ -78,9 +78,6 @@ func (n *node) cacheChanged(keys []task.FileKey) {
 	n.stepMaster(change)
 }
 
-// drop takes a file out of the cache, whatever it is kept for.
-func (n *node) drop(digest task.Digest) { n.files.Drop(task.KeyOf("", digest)) }
-
 // others are the other pilots of a node's site.
 type others struct{ *node }
 

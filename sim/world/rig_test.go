@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -40,3 +41,6 @@ func (s *site) mode() string {
 	}
 	return mode
 }
+
+// drop takes a file out of the cache, whatever it is kept for.
+func (n *node) drop(digest task.Digest) { n.files.Drop(task.KeyOf("", digest)) }
