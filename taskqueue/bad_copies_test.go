@@ -1,6 +1,7 @@
 package taskqueue_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -29,13 +30,17 @@ func makerAndReader() taskqueue.Submission {
 	}}
 }
 
+// badCopy has a member tell that the first copy of a file is bad.
+func (c *crew) badCopy(f task.File, m *member) {
+	c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: f.Replicas[0].URL, Pilot: m.id})
+	c.sync()
+}
+
 // bad has a member tell that the only copy of a file is bad, and that no cache
 // has the file.
 func (c *crew) bad(f task.File, m *member) {
-	c.next.Lost = append(c.next.Lost,
-		task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: f.Replicas[0].URL, Pilot: m.id}, task.LostFile{LFN: f.LFN, Digest: f.Digest})
-	delete(c.files, f.LFN)
-	c.sync()
+	c.loseFile(f.LFN)
+	c.badCopy(f, m)
 }
 
 // hosts joins one pilot at each node.
@@ -97,8 +102,60 @@ func TestACopyThatIsReadIsTrusted(t *testing.T) {
 	}
 }
 
-// A bad copy is deleted when there is a good one, but not one that a later run
-// has taken over.
+// remove cancels and deletes a workflow, and has all of it go.
+func (c *crew) remove(id task.WorkflowID) {
+	c.must(func(t *taskqueue.Turn) error { _, err := c.rules.CancelWorkflow(t, id); return err })
+	c.must(func(t *taskqueue.Turn) error { _, err := c.rules.DeleteWorkflow(t, id, false); return err })
+	c.sweep(time.Hour)
+}
+
+// Copies of one attempt at two sites may be one copy, on a storage element with two
+// names: they are deleted together, whichever of them was bad.
+func TestCopiesThatMayBeOneGoTogether(t *testing.T) {
+	for name, second := range map[string]func(a, b *crew, f task.File){
+		"bad, then stored elsewhere": func(a, b *crew, f task.File) {
+			a.badCopy(f, a.members[0])
+			a.badCopy(f, a.members[1])
+			a.next.Stored = nil // of its own pilots nobody stores it again
+			b.store(f)
+		},
+		"stored elsewhere, then bad": func(a, b *crew, f task.File) { b.store(f); b.sync(); a.badCopy(f, a.members[0]) },
+		"stored elsewhere":           func(a, b *crew, f task.File) { b.store(f) },
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, taken over %v", name, again), func(t *testing.T) {
+				g := newGrid(t)
+				a, b := g.addSite("A"), g.addSite("B")
+				a.hosts("one", "two")
+				b.hosts("three")
+				w, f := a.storeOne(makerAndReader())
+				runs := []task.WorkflowID{w}
+				if again {
+					runs = append(runs, g.mustSubmit(makerAndReader()))
+					g.expect(task.Done, task.NewID(runs[1], "t"))
+				}
+				second(a, b, f)
+				b.sync()
+				for _, run := range runs {
+					if garbage := g.garbage(); len(garbage) > 0 {
+						t.Errorf("to be deleted before %s has gone: %v", run, garbage)
+					}
+					a.remove(run)
+				}
+				garbage := g.garbage()
+				for _, url := range []string{a.url(f), b.url(f)} {
+					if !slices.ContainsFunc(garbage, func(r task.Replica) bool { return r.URL == url }) {
+						t.Errorf("to be deleted are %v, without %s", garbage, url)
+					}
+				}
+				g.check()
+			})
+		}
+	}
+}
+
+// A bad copy is deleted when there is a good one, but one that a later run has taken over
+// only when both have gone.
 func TestBadCopiesAreDeletedOnceThereIsAGoodOne(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		g := newGrid(t)
@@ -134,6 +191,18 @@ func TestBadCopiesAreDeletedOnceThereIsAGoodOne(t *testing.T) {
 			t.Errorf("taken over %v: to be deleted are %v, want %v", again, garbage, want)
 		}
 		g.check()
+		if !again {
+			continue
+		}
+		for _, id := range []task.WorkflowID{w, later} {
+			if garbage := g.garbage(); slices.Contains(garbage, f.Replicas[0]) {
+				t.Errorf("before %s has gone: to be deleted are %v", id, garbage)
+			}
+			a.remove(id)
+		}
+		if garbage := g.garbage(); !slices.Contains(garbage, f.Replicas[0]) {
+			t.Errorf("both runs have gone: to be deleted are %v, without %v", garbage, f.Replicas)
+		}
 	}
 }
 

@@ -52,9 +52,20 @@ func (s *TaskState) awaits(id task.AttemptID, attempt *Attempt) bool {
 	return s != nil && !judged && !s.State.Terminal() && s.Generation == id.Generation
 }
 
-// discard has copies deleted that attempts have stored and that no file names.
+// discard has copies deleted that attempts have stored. What another copy that a file names
+// may be, on a storage element with two names, joins its bad ones, and goes with them.
 func (c *catalogue) discard(copies ...task.Replica) {
-	saveAll(slices.DeleteFunc(copies, func(r task.Replica) bool { return !c.stored(r) || c.named("", r.URL) }), c.Files().AddGarbage)
+	saveAll(slices.DeleteFunc(copies, func(r task.Replica) bool {
+		if !c.stored(r) {
+			return true
+		}
+		f := c.namer("", r.URL)
+		if f != nil && f.ReplicaAt(r.URL) < 0 && !slices.Contains(f.Bad, r) {
+			f.Bad = append(slices.Clip(f.Bad), r)
+			c.files.touch(f.LFN)
+		}
+		return f != nil
+	}), c.Files().AddGarbage)
 }
 
 // discardOutputs has an attempt's own copies of outputs deleted, also if it has not told
@@ -86,30 +97,20 @@ func (c *catalogue) discardLosers(s *TaskState) {
 	}
 }
 
-// discardBad has the bad copies of a file deleted that has a good one again, unless a
-// later run may be about to store it in the same place.
+// discardBad has the bad copies of a file deleted that has a good one. Where an earlier or
+// a later run may be about to store it in the same place, they go with the file.
 func (c *catalogue) discardBad(f *FileRecord) {
 	if len(f.Bad) == 0 {
 		return
 	}
-	bad := f.Bad
+	bad := slices.DeleteFunc(slices.Clone(f.Bad), func(r task.Replica) bool { return f.ReplicaAt(r.URL) >= 0 })
 	f.Bad = nil
 	c.files.touch(f.LFN)
-	if !f.Shared && !f.takenOver() {
-		c.discard(bad...)
+	if f.Shared || f.takenOver() {
+		f.Bad = bad
+		return
 	}
-}
-
-// discardLate has a copy of a file deleted that nobody needs; with the file's bad ones if
-// one of them is the same copy on another storage element.
-func (c *catalogue) discardLate(f *FileRecord, late task.Replica) {
-	same := func(bad task.Replica) bool { return task.CopyName(bad.URL) == task.CopyName(late.URL) }
-	if !slices.ContainsFunc(f.Bad, same) {
-		c.discard(late)
-	} else if !slices.Contains(f.Bad, late) {
-		c.alter(f)
-		f.Bad = append(slices.Clip(f.Bad), late)
-	}
+	c.discard(bad...)
 }
 
 // stored tells whether a copy is one that an attempt has stored at its site's element.
@@ -124,15 +125,18 @@ func (c *catalogue) stored(replica task.Replica) bool {
 	return ok && err == nil
 }
 
-// named tells whether another file has the same copy, under whatever URL.
-func (c *catalogue) named(except task.LFN, url string) bool {
+// namer returns another file that has the same copy, under whatever URL; nil if none has.
+func (c *catalogue) namer(except task.LFN, url string) *FileRecord {
 	name := task.CopyName(url)
 	others := append(read(c.Files().Foreign(url)), task.StoredFile(name))
 	c.files.load(others...)
-	return slices.ContainsFunc(others, func(other task.LFN) bool {
+	for _, other := range others {
 		f := c.files.held[other]
-		return other != except && f != nil && slices.ContainsFunc(slices.Concat(f.Replicas, f.Bad), func(r task.Replica) bool { return task.CopyName(r.URL) == name })
-	})
+		if other != except && f != nil && slices.ContainsFunc(slices.Concat(f.Replicas, f.Bad), func(r task.Replica) bool { return task.CopyName(r.URL) == name }) {
+			return f
+		}
+	}
+	return nil
 }
 
 // Garbage lists copies that are to be deleted, but for those of some sites, the
@@ -143,7 +147,7 @@ func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named
 	defer catch(&err)
 	q := r.open(t)
 	for _, replica := range read(t.Files().Garbage(limit, append(slices.Clip(except), nowhere)...)) {
-		if q.catalogue.named("", replica.URL) {
+		if q.catalogue.namer("", replica.URL) != nil {
 			named = append(named, replica)
 		} else {
 			garbage = append(garbage, replica)

@@ -77,7 +77,7 @@ func (c *catalogue) count(f *FileRecord, out *Removal) {
 		switch {
 		case !c.stored(replica):
 			out.Others++
-		case c.named(f.LFN, replica.URL):
+		case c.namer(f.LFN, replica.URL) != nil:
 			out.Named++
 		default:
 			out.Copies++

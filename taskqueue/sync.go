@@ -242,7 +242,7 @@ func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) {
 		case fate == waits:
 			j.storedEarly(site.Name, st, j.attempts.held[st.Attempt])
 		case site.wrote(st.Attempt, st.LFN, st.URL):
-			j.catalogue.discardLate(f, replica)
+			j.catalogue.discard(replica)
 		}
 	}
 }

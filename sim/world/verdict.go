@@ -353,6 +353,11 @@ func (s *storm) judgeCopies() {
 		for _, replica := range f.Replicas {
 			named[replica.URL] = true
 		}
+		for _, bad := range f.Bad { // one that a good one may be, under another URL, goes with the file
+			if slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return task.CopyName(r.URL) == task.CopyName(bad.URL) }) {
+				named[bad.URL] = true
+			}
+		}
 	}
 	states := make(map[string]taskqueue.AttemptState) // by the names of attempts' folders
 	for _, flow := range s.flows {
