@@ -246,7 +246,7 @@ var nodeKinds = []kind{
 
 // inject has a fault happen, if there is anything to break.
 func (s *storm) inject(f Fault) {
-	all := slices.Concat(kinds, nodeKinds, situations)
+	all := slices.Concat(kinds, nodeKinds, situations, lateSituations)
 	i := slices.IndexFunc(all, func(k kind) bool { return k.name == f.Kind })
 	d := draws{rand.New(rand.NewPCG(f.seed, f.seed))}
 	at := s.sites[d.IntN(len(s.sites))]

@@ -60,6 +60,9 @@ func DrawPlan(seed uint64, large bool) Plan {
 // TestSeedsThatFailed as they are.
 const quietStream = 83
 
+// lateStream is what those that have one of the lateSituations are drawn from
+const lateStream = 94
+
 // cutOffNodes adds, to the plans of some seeds, faults that are drawn apart: the plans of
 // all others, those of TestSeedsThatFailed among them, are as they were without.
 func (p Plan) cutOffNodes(within time.Duration) Plan {

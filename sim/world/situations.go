@@ -58,6 +58,18 @@ var situations = []kind{
 	}},
 }
 
+// lateSituations are drawn apart from the others: most quiet seeds have the plans that they
+// had without.
+var lateSituations = []kind{
+	{"pilot hangs in long tasks", 1, func(s *storm, d draws, _ *site, live []*node) bool {
+		if !s.queue.works() || len(live) < 2 {
+			return false
+		}
+		s.hangsAtWork(d, d.victim(live))
+		return true
+	}},
+}
+
 // quiet is the plan of a seed in which nothing happens but situations of two kinds at the
 // most; few seeds have one.
 func quiet(seed uint64) (p Plan, has bool) {
@@ -67,6 +79,9 @@ func quiet(seed uint64) (p Plan, has bool) {
 	}
 	p.Seed = seed
 	mix := []string{situations[random.IntN(len(situations))].name, situations[random.IntN(len(situations))].name}
+	if late := rand.New(rand.NewPCG(seed, lateStream)); late.IntN(4) == 0 {
+		mix[1] = lateSituations[late.IntN(len(lateSituations))].name
+	}
 	at := time.Duration(0)
 	for i := range 1 + random.IntN(4) {
 		at += time.Duration(random.Int64N(int64(time.Minute)))
@@ -85,6 +100,19 @@ func (s *storm) busy(d draws) {
 	if s.queue.works() {
 		s.more(10 + d.IntN(20))
 	}
+}
+
+// hangsAtWork has a pilot hang that runs long tasks, for so long that it is taken for dead,
+// and go on before they end.
+func (s *storm) hangsAtWork(d draws, n *node) {
+	within := d.between(time.Second, 20*time.Second)
+	s.lasts = s.now() + within
+	s.busy(d)
+	s.after(within, func() {
+		if n.alive {
+			s.pauses(n, d.between(10*time.Second, 30*time.Second))
+		}
+	})
 }
 
 // mutes has a storage element take files for a while without a word.

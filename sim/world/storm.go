@@ -27,6 +27,7 @@ type storm struct {
 	twice    task.ID                  // that fails twice
 	bad      map[string]time.Duration // hosts at which all payloads fail, until when
 	drained  map[task.Site]bool
+	lasts    time.Duration // payloads that start before that last long
 }
 
 // copied is a backup with the workflows that it knows.
@@ -108,6 +109,8 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 			return time.Hour
 		case s.isBad(n):
 			return 5 * time.Millisecond
+		case s.now() < s.lasts:
+			return s.between(shape.payload, 4*shape.payload)
 		}
 		return s.between(shape.payload/200, shape.payload)
 	}

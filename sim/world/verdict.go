@@ -165,14 +165,16 @@ func (s *storm) awaitAll() {
 // endsWell waits until a workflow is finished.
 func (s *storm) endsWell(flow task.WorkflowID) {
 	s.runUntil(recoveryLimit, func() bool { return s.queue.workflow(flow).Over() })
-	s.retryQuarantined(flow)
+	s.retryAgain(flow)
 	s.finish(flow, recoveryLimit)
 }
 
-// retryQuarantined retries tasks that have lost so many pilots that this looked like
-// their own fault, as a user does who knows better.
-func (s *storm) retryQuarantined(flow task.WorkflowID) {
-	if s.queue.workflow(flow).Counts[task.Quarantined] == 0 {
+// retryAgain retries tasks that have lost so many pilots that this looked like their own
+// fault, and those whose retry a copy of the queue did not know, as a user does who knows
+// better.
+func (s *storm) retryAgain(flow task.WorkflowID) {
+	counts := s.queue.workflow(flow).Counts
+	if counts[task.Quarantined] == 0 && (counts[task.Cancelled] == 0 || !s.restored()) {
 		return
 	}
 	for _, state := range s.queue.tasks(flow) {
