@@ -14,9 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +30,8 @@ const (
 	pilotsPerSite = 4
 	// The whole takes about half a minute on two cores.
 	workflowTimeout = 3 * time.Minute
+	readyTimeout    = 30 * time.Second
+	leaveTimeout    = 10 * time.Second
 )
 
 var siteNames = []string{"siteA", "siteB"}
@@ -45,17 +49,13 @@ func main() {
 // run returns the exit code: 0 when everything is as it should be.
 func run(ctx context.Context) int {
 	folder, err := os.MkdirTemp("", "pilotage-demo-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		return 1
-	}
-	d := &demo{folder: folder, keep: os.Getenv("DEMO_KEEP") == "1", corrupt: os.Getenv("DEMO_CORRUPT") == "1"}
-	err = d.run(ctx)
-	if err != nil && ctx.Err() == nil && !d.checked {
-		d.showLogs(os.Stderr)
-	}
-	if cleanupErr := d.cleanUp(); cleanupErr != nil {
-		err = errors.Join(err, cleanupErr)
+	if err == nil {
+		err = (&demo{folder: folder}).run(ctx)
+		if os.Getenv("DEMO_KEEP") == "1" {
+			fmt.Printf("Everything is kept in %s\n", folder)
+		} else {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -70,95 +70,171 @@ func run(ctx context.Context) int {
 
 // demo is one run. It is used by one goroutine.
 type demo struct {
-	folder        string
-	keep, corrupt bool
-
-	queue   *daemon.Process
-	pilots  []*daemon.Process
-	tool    *tool
-	checked bool // the run is over, and what it gave is being judged
+	folder string
+	binary string
+	queue  *daemon.Process
+	pilots []*daemon.Process
 }
 
-func (d *demo) run(ctx context.Context) error {
-	binary, err := filepath.Abs("bin/pilotage")
-	if err != nil {
+func (d *demo) run(ctx context.Context) (err error) {
+	if d.binary, err = filepath.Abs("bin/pilotage"); err != nil {
 		return err
 	}
-	if _, err := os.Stat(binary); err != nil {
+	if _, err := os.Stat(d.binary); err != nil {
 		return fmt.Errorf("%w: build it with `make build`", err)
 	}
-	d.tool = &tool{binary: binary, access: filepath.Join(d.folder, "queue", "access", "admin.json"), kept: d.folder}
-
+	defer func() { err = errors.Join(err, d.stop()) }()
 	begin := time.Now()
 	fmt.Printf("Starting a task queue and %d sites with %d pilots each, in %s\n", len(siteNames), pilotsPerSite, d.folder)
-	if err := d.start(ctx, binary); err != nil {
+	if err := d.start(ctx); err != nil {
 		return err
 	}
-	startUp := time.Since(begin)
-	fmt.Printf("%d processes are ready after %.1f s; submitting %s/workflow.yaml\n", 1+len(d.pilots), startUp.Seconds(), demoFolder)
-	figures, err := d.work(ctx)
+	fmt.Printf("%d processes are ready after %.1f s; submitting %s/workflow.yaml\n", 1+len(d.pilots), time.Since(begin).Seconds(), demoFolder)
+	found, err := d.work(ctx)
 	if err != nil {
 		return err
 	}
 	if err := d.stop(); err != nil {
 		return err
 	}
-	if figures.cached, err = d.cachedFiles(); err != nil {
-		return err
-	}
-	if figures.unasked, err = unasked(d.pilots); err != nil {
-		return err
-	}
-
-	fmt.Println("Computing the same without Pilotage, to compare")
-	direct, took, err := d.compute(ctx)
+	fmt.Println("\nComputing the same without Pilotage, to compare")
+	took, err := d.compute(ctx)
 	if err != nil {
 		return err
 	}
-	d.checked = true
-	figures.print(os.Stdout)
-	problems := figures.problems()
-	same, err := compare(filepath.Join(d.folder, "result"), direct)
+	same, err := compare(filepath.Join(d.folder, "result"), filepath.Join(d.folder, "direct"))
 	if err != nil {
-		problems = append(problems, err.Error())
-	} else {
-		fmt.Printf("\nThe result is byte for byte that of the plain loop of %s/direct.sh, which took %.1f s on one core:\n%s", demoFolder, took.Seconds(), same)
+		return err
 	}
-	if len(problems) > 0 {
-		return &problemsError{problems}
+	fmt.Printf("\nThe result is byte for byte that of the plain loop of %s/direct.sh, which took %.1f s on one core:\n%s", demoFolder, took.Seconds(), same)
+	if problems := found.problems(); len(problems) > 0 {
+		return errors.New("\n  " + strings.Join(problems, "\n  "))
 	}
 	fmt.Printf("\nEverything is as it should be. %.0f s in all.\n", time.Since(begin).Seconds())
 	return nil
 }
 
-// work runs the workflow, fetches its outputs and collects the figures.
-func (d *demo) work(ctx context.Context) (*figures, error) {
-	id, err := d.tool.submit(ctx, filepath.Join(demoFolder, "workflow.yaml"))
+// start brings up the queue, the sites and the pilots.
+func (d *demo) start(ctx context.Context) (err error) {
+	logs := filepath.Join(d.folder, "logs")
+	if err := os.MkdirAll(logs, 0o700); err != nil {
+		return err
+	}
+	d.queue, err = daemon.Start("the task queue", filepath.Join(logs, "queue.log"), d.binary, "taskqueue",
+		"--data", filepath.Join(d.folder, "queue"), "--listen", "127.0.0.1:0", "--listen-http", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	if _, err := d.queue.Ready(ctx, readyTimeout); err != nil {
+		return err
+	}
+	for _, site := range siteNames {
+		storage := filepath.Join(d.folder, "storage", site)
+		if err := os.MkdirAll(storage, 0o700); err != nil {
+			return err
+		}
+		if _, err := d.call(ctx, "site", "add", site, "--se", "file://"+storage); err != nil {
+			return err
+		}
+	}
+	for n := range pilotsPerSite {
+		for _, site := range siteNames {
+			name := fmt.Sprintf("%s-%d", site, n+1)
+			pilot, err := daemon.Start("pilot "+name, filepath.Join(logs, name+".log"), d.binary, "pilot",
+				"--access", filepath.Join(d.folder, "queue", "access", "pilot-"+site+".json"),
+				"--cache", filepath.Join(d.folder, "pilots", name), "--slots", "1", "--memory", "1GiB", "--disk", "1GiB",
+				"--cache-size", "200MiB", "--advertise", "127.0.0.1", "--lifetime", "1h", "--grace", "1s")
+			if err != nil {
+				return err
+			}
+			d.pilots = append(d.pilots, pilot)
+		}
+	}
+	for _, pilot := range d.pilots {
+		if _, err := pilot.Ready(ctx, readyTimeout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// work runs the workflow, fetches its outputs and collects what is known of it.
+func (d *demo) work(ctx context.Context) (*findings, error) {
+	submitted, err := d.call(ctx, "submit", "-f", filepath.Join(demoFolder, "workflow.yaml"), "--upload", "--parsable")
 	if err != nil {
 		return nil, err
 	}
-	if err := d.tool.wait(ctx, id, workflowTimeout); err != nil {
-		return nil, fmt.Errorf("workflow %s: %w", id, err)
+	id, result := strings.TrimSpace(string(submitted)), filepath.Join(d.folder, "result")
+	for _, args := range [][]string{
+		{"workflow", "wait", id, "--timeout", workflowTimeout.String()},
+		{"workflow", "outputs", id, "--to", result},
+	} {
+		if out, err := d.call(ctx, args...); err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, out) // which tells what has failed
+		}
 	}
-	result := filepath.Join(d.folder, "result")
-	if err := d.tool.outputs(ctx, id, result); err != nil {
-		return nil, err
-	}
-	if d.corrupt {
+	if os.Getenv("DEMO_CORRUPT") == "1" {
 		if err := flipByte(filepath.Join(result, outputs[0])); err != nil {
 			return nil, err
 		}
 	}
-	return d.tool.figures(ctx, id)
+	for _, args := range [][]string{{"workflow", "show", id}, {"pilot", "list"}, {"site", "show", siteNames[0]}, {"site", "show", siteNames[1]}} {
+		text, err := d.call(ctx, args...)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Printf("\n$ pilotage %s\n%s", strings.Join(args, " "), text)
+	}
+	return d.find(ctx, id)
 }
 
-// problemsError lists what is not as it should be.
-type problemsError struct{ problems []string }
-
-func (e *problemsError) Error() string {
-	text := ""
-	for _, problem := range e.problems {
-		text += "\n  " + problem
+// call runs a command as a user would, and returns what it prints.
+func (d *demo) call(ctx context.Context, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, d.binary, args...)
+	command.Env = append(daemon.Environment(), "PILOTAGE_ACCESS="+filepath.Join(d.folder, "queue", "access", "admin.json"))
+	command.SysProcAttr = daemon.Attributes()
+	var messages strings.Builder
+	command.Stderr = &messages
+	out, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("pilotage %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(messages.String()))
 	}
-	return text
+	return out, err
+}
+
+// compute does the same without Pilotage and tells how long it took.
+func (d *demo) compute(ctx context.Context) (time.Duration, error) {
+	folder := filepath.Join(d.folder, "direct")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	command := exec.CommandContext(ctx, filepath.Join(demoFolder, "direct.sh"), folder)
+	command.SysProcAttr = daemon.Attributes()
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	if messages, err := command.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("%s/direct.sh: %w: %s", demoFolder, err, messages)
+	}
+	return time.Since(begin), nil
+}
+
+// stop lets the pilots leave, then ends the queue. Whatever does not go when asked to,
+// or does not end well, is a failure. It does nothing the second time.
+func (d *demo) stop() error {
+	pilots, queue := d.pilots, d.queue
+	d.pilots, d.queue = nil, nil
+	for _, p := range pilots {
+		p.Signal(syscall.SIGTERM) // all at once
+	}
+	if queue != nil {
+		pilots = append(pilots, queue)
+	}
+	var failures []error
+	for _, p := range pilots {
+		p.Stop(leaveTimeout)
+		if err := p.Err(); err != nil {
+			failures = append(failures, fmt.Errorf("%s did not end well: %w", p.Name, err))
+		}
+	}
+	return errors.Join(failures...)
 }
