@@ -101,11 +101,8 @@ func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 	if c.lines, err = o.openLines(q); err != nil {
 		return nil, errors.Join(err, c.logFile.Close())
 	}
-	switch o.Transport {
-	case TransportMemory:
-		c.carrier, err = live.NewCarrier(live.Memory, o.Seed)
-	case TransportLight:
-		c.carrier, err = live.NewCarrier(live.Light, o.Seed)
+	if o.Transport == TransportLight {
+		c.carrier, err = live.NewCarrier()
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.lines.close(), c.logFile.Close())

@@ -21,9 +21,8 @@ type Transport string
 
 // The transports.
 const (
-	TransportMemory Transport = "memory" // libp2p's whole host over memory: to about 1,500 pilots
-	TransportLight  Transport = "light"  // a host without swarm: to several thousand
-	TransportTCP    Transport = "tcp"    // real connections: to some hundred
+	TransportLight Transport = "light" // memory, and a host without swarm: to several thousand pilots
+	TransportTCP   Transport = "tcp"   // real connections: to some hundred
 	// TransportProcesses has each pilot in a process of its own: TCP, files on a
 	// disk, payloads that are processes; to some tens.
 	TransportProcesses Transport = "processes"
@@ -77,7 +76,7 @@ func (o Overlay) Validate() error {
 	case o.FileSize < 1 || o.FileSize > task.TiB:
 		return fmt.Errorf("files of %d bytes: give 1 byte to 1 TiB", o.FileSize)
 	case o.HangMasters > 0 && o.Transport == TransportTCP:
-		return errors.New("connections over TCP within a process cannot be held: to stop masters, take the transport memory, light or processes")
+		return errors.New("connections over TCP within a process cannot be held: to stop masters, take the transport light or processes")
 	case o.KillMasters+o.HangMasters > 0 && o.Mode != pb.SiteMode_SITE_MODE_DISTRIBUTED:
 		return errors.New("only sites in mode distributed have masters to take away")
 	case o.KillMasters+o.HangMasters > 0 && o.Pilots/o.Sites <= max(1, (o.KillMasters+o.Sites-1)/o.Sites):
@@ -93,8 +92,8 @@ func (o Overlay) Validate() error {
 		return fmt.Errorf("a queue's share of %g: it is of one processor, at most 1", o.QueueShare)
 	case o.KillRate > 1:
 		return fmt.Errorf("a kill rate of %g: it is the share of the pilots killed per second, at most 1", o.KillRate)
-	case !slices.Contains([]Transport{TransportMemory, TransportLight, TransportTCP, TransportProcesses}, o.Transport):
-		return fmt.Errorf("transport %q: there are memory, light, tcp and processes", o.Transport)
+	case !slices.Contains([]Transport{TransportLight, TransportTCP, TransportProcesses}, o.Transport):
+		return fmt.Errorf("transport %q: there are light, tcp and processes", o.Transport)
 	}
 	if o.LocalityWait != nil && *o.LocalityWait < 0 {
 		return errors.New("the locality wait cannot be negative")

@@ -52,7 +52,7 @@ process, for a comparison at tens of pilots.`,
 	flags.IntVar(&o.Tasks, "tasks", 1000, "tasks of both steps together")
 	flags.StringVar(&workflow, "workflow", "serial", "serial, splitting or merging")
 	flags.StringVar(&mode, "mode", "distributed", "mode of the sites: distributed, centralized or isolated")
-	flags.StringVar(&transport, "transport", "memory", "what carries the pilots' bytes: memory, light or tcp; processes: TCP, and each pilot is a process with real files and payloads")
+	flags.StringVar(&transport, "transport", "light", "what carries the pilots' bytes: light (memory) or tcp; processes: TCP, and each pilot is a process with real files and payloads")
 	flags.Var(seconds{&o.TaskTime}, "task-seconds", "usual time of a task; each varies by 30 %")
 	flags.Var(seconds{&o.RoundPeriod}, "round-period", "seconds between rounds; 0: as events come")
 	flags.IntVar(&o.Prefill, "prefill", 1, "tasks that a slot gets early")

@@ -18,7 +18,7 @@ const (
 )
 
 // invented is the n-th address of 10.0.0.0/8.
-func invented(n uint32) netip.Addr {
+func invented(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 

@@ -1,91 +1,65 @@
 package live
 
 import (
+	"context"
+	"fmt"
 	"sync"
+	"time"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-multiaddr"
 )
 
-// cable is an open connection between two stations.
+// cable is a connection between two stations.
 type cable struct {
 	near, far *end // the dialler's and the other one's
 	once      sync.Once
 }
 
-// end is one end of a cable.
+// end is one end of a cable: a network.Conn.
 type end struct {
 	cable         *cable
 	station       *station
 	local, remote multiaddr.Multiaddr
 
 	mutex   sync.Mutex
-	gone    func() // called once when the cable has broken
 	streams map[*stream]struct{}
 	closed  bool
-	offered []*stream // opened by the other end, for the transport to accept
-	arrived sync.Cond
 }
+
+var _ network.Conn = (*end)(nil)
 
 // newCable goes from a station to where another one listens.
 func newCable(from, to *station, at multiaddr.Multiaddr) *cable {
-	l := &cable{}
-	l.near = newEnd(l, from, from.origin(), at)
-	l.far = newEnd(l, to, at, from.origin())
+	l, origin := &cable{}, addressOf(from.ip, ephemeralPort)
+	l.near = &end{cable: l, station: from, local: origin, remote: at, streams: make(map[*stream]struct{})}
+	l.far = &end{cable: l, station: to, local: at, remote: origin, streams: make(map[*stream]struct{})}
 	return l
-}
-
-func newEnd(l *cable, s *station, local, remote multiaddr.Multiaddr) *end {
-	e := &end{cable: l, station: s, local: local, remote: remote, gone: func() {}, streams: make(map[*stream]struct{})}
-	e.arrived.L = &e.mutex
-	return e
-}
-
-// open makes the cable one of both stations; it fails when one of them has been
-// closed meanwhile.
-func (l *cable) open() bool {
-	if l.near.station.join(l) && l.far.station.join(l) {
-		return true
-	}
-	l.breakUp()
-	return false
 }
 
 // breakUp ends the cable for both ends at once.
 func (l *cable) breakUp() {
 	l.once.Do(func() {
-		l.near.station.part(l)
-		l.far.station.part(l)
-		near, far := l.near.tear(), l.far.tear()
-		near()
-		far()
+		l.near.station.carrier.part(l)
+		l.near.tear()
+		l.far.tear()
+		l.near.station.lost(l.near)
+		l.far.station.lost(l.far)
 	})
 }
 
-// tear ends this end of the cable and returns what is to be called then.
-func (e *end) tear() (gone func()) {
+func (e *end) tear() {
 	e.mutex.Lock()
 	e.closed = true
 	streams := e.streams
-	e.streams, e.offered = nil, nil
-	e.arrived.Broadcast()
-	gone = e.gone
+	e.streams = nil
 	e.mutex.Unlock()
 	for s := range streams {
 		s.in.tear()
 		s.out.tear()
-	}
-	return gone
-}
-
-// whenGone sets what is called when the cable has broken: now, if it has.
-func (e *end) whenGone(gone func()) {
-	e.mutex.Lock()
-	e.gone = gone
-	closed := e.closed
-	e.mutex.Unlock()
-	if closed {
-		gone()
 	}
 }
 
@@ -99,48 +73,16 @@ func (e *end) other() *end {
 func (e *end) keep(s *stream) bool {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	if e.closed {
-		return false
+	if !e.closed {
+		e.streams[s] = struct{}{}
 	}
-	e.streams[s] = struct{}{}
-	return true
+	return !e.closed
 }
 
 func (e *end) drop(s *stream) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	delete(e.streams, s)
-}
-
-func (e *end) isClosed() bool {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	return e.closed
-}
-
-// offer gives the transport at this end a stream to accept.
-func (e *end) offer(s *stream) {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	e.offered = append(e.offered, s)
-	e.arrived.Broadcast()
-}
-
-// accept waits for the next stream that the other end opens.
-func (e *end) accept() (*stream, error) {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	for len(e.offered) == 0 {
-		if e.closed {
-			return nil, network.ErrReset
-		}
-		e.arrived.Wait()
-	}
-	s := e.offered[0]
-	if e.offered = e.offered[1:]; len(e.offered) == 0 {
-		e.offered = nil
-	}
-	return s, nil
 }
 
 // rouse has every stream look again at who hangs.
@@ -152,3 +94,101 @@ func (e *end) rouse() {
 		s.out.rouse()
 	}
 }
+
+// open starts a stream, and what serves it at the other end.
+func (e *end) open(protocols []protocol.ID) (network.Stream, error) {
+	server := e.other().station
+	id, handler, err := server.handler(protocols)
+	if err != nil {
+		return nil, fmt.Errorf("open a stream to %s: %w", e.RemotePeer(), err)
+	}
+	near, far, err := newStreams(e, id)
+	if err != nil {
+		server.served.Done()
+		return nil, fmt.Errorf("open a stream to %s: %w", e.RemotePeer(), err)
+	}
+	go func() {
+		defer server.served.Done()
+		handler(far)
+	}()
+	return near, nil
+}
+
+// newStreams makes the two ends of a stream and notes them in their connection's.
+func newStreams(opener *end, id protocol.ID) (near, far *stream, err error) {
+	other, opened := opener.other(), time.Now()
+	there, back := newFlow(opener.station, other.station), newFlow(other.station, opener.station)
+	near = &stream{end: opener, in: back, out: there, protocol: id, kind: kindOf(id), opened: opened, direction: network.DirOutbound}
+	far = &stream{end: other, in: there, out: back, protocol: id, kind: kindOf(id), opened: opened, direction: network.DirInbound}
+	if !opener.keep(near) {
+		return nil, nil, network.ErrReset
+	}
+	if !other.keep(far) {
+		opener.drop(near)
+		return nil, nil, network.ErrReset
+	}
+	return near, far, nil
+}
+
+// NewStream satisfies network.Conn, like all methods below. A stream without a
+// protocol is served by nothing.
+func (e *end) NewStream(context.Context) (network.Stream, error) { return e.open(nil) }
+
+// GetStreams lists none: nothing asks for them.
+func (e *end) GetStreams() []network.Stream { return nil }
+
+// ID names the connection within the process.
+func (e *end) ID() string { return fmt.Sprintf("%p", e) }
+
+// Close ends the connection for both ends.
+func (e *end) Close() error {
+	e.cable.breakUp()
+	return nil
+}
+
+// CloseWithError is Close.
+func (e *end) CloseWithError(network.ConnErrorCode) error { return e.Close() }
+
+// IsClosed tells whether it has ended.
+func (e *end) IsClosed() bool {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.closed
+}
+
+// As finds nothing below.
+func (e *end) As(any) bool { return false }
+
+// Scope bounds nothing.
+func (e *end) Scope() network.ConnScope { return &network.NullScope{} }
+
+// Stat tells which end has dialled.
+func (e *end) Stat() network.ConnStats {
+	direction := network.DirInbound
+	if e.cable.near == e {
+		direction = network.DirOutbound
+	}
+	return network.ConnStats{Stats: network.Stats{Direction: direction}}
+}
+
+// LocalPeer is the id of this end's host.
+func (e *end) LocalPeer() peer.ID { return e.station.id }
+
+// RemotePeer is the id of the other end's.
+func (e *end) RemotePeer() peer.ID { return e.other().station.id }
+
+// RemotePublicKey is that of the other end's host.
+func (e *end) RemotePublicKey() crypto.PubKey {
+	return e.other().station.endpoint.Key.Libp2p().GetPublic()
+}
+
+// ConnState names the transport.
+func (e *end) ConnState() network.ConnectionState {
+	return network.ConnectionState{Transport: "memory"}
+}
+
+// LocalMultiaddr is where this end's host is.
+func (e *end) LocalMultiaddr() multiaddr.Multiaddr { return e.local }
+
+// RemoteMultiaddr is where the other end's is.
+func (e *end) RemoteMultiaddr() multiaddr.Multiaddr { return e.remote }

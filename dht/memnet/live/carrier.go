@@ -2,18 +2,16 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
-	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
 	"github.com/multiformats/go-multiaddr"
 
@@ -21,43 +19,14 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// Kind is how much of libp2p a carrier's nodes run on.
-type Kind uint8
-
-// The kinds of carriers.
-const (
-	// Memory is a transport below a full libp2p host with its swarm, its
-	// identify service and its connection manager: for up to about 1,500
-	// nodes in one process.
-	Memory Kind = iota + 1
-	// Light is a host without a swarm: for several thousand nodes.
-	Light
-)
-
-func (k Kind) String() string {
-	switch k {
-	case Memory:
-		return "memory"
-	case Light:
-		return "light"
-	default:
-		return fmt.Sprintf("carrier %d", uint8(k))
-	}
-}
-
 // Carrier carries the bytes of many node.Nodes in one process; it satisfies
 // node.Carrier. Nothing leaves the process and nothing is encrypted. It is safe
 // for concurrent use; its nodes are to be closed before Close.
 type Carrier struct {
-	kind    Kind
-	book    *memberBook
-	latency atomic.Int64
-	tap     atomic.Pointer[func(Message)]
+	book memberBook
 
-	meeting   sync.Mutex // held while a light connection is made
+	meeting   sync.Mutex // held while a connection is made or ends
 	mutex     sync.Mutex
-	random    *rand.Rand
-	count     uint32
 	stations  map[peer.ID]*station
 	byAddress map[string]*station
 	byIP      map[netip.Addr]*station
@@ -65,24 +34,20 @@ type Carrier struct {
 
 var _ node.Carrier = (*Carrier)(nil)
 
-// NewCarrier makes a carrier without latency. The seed draws the jitter.
-func NewCarrier(kind Kind, seed uint64) (*Carrier, error) {
+// NewCarrier makes a carrier without nodes.
+func NewCarrier() (*Carrier, error) {
 	store, err := pstoremem.NewPeerstore()
 	if err != nil {
 		return nil, fmt.Errorf("make the members' common peerstore: %w", err)
 	}
-	if kind != Memory && kind != Light {
-		return nil, errors.Join(fmt.Errorf("%s: there is Memory and Light", kind), store.Close())
-	}
 	return &Carrier{
-		kind: kind, book: &memberBook{Peerstore: store, certified: store},
-		random:   rand.New(rand.NewPCG(seed, seed)),
-		stations: make(map[peer.ID]*station), byAddress: make(map[string]*station), byIP: make(map[netip.Addr]*station),
+		book: memberBook{store}, stations: make(map[peer.ID]*station),
+		byAddress: make(map[string]*station), byIP: make(map[netip.Addr]*station),
 	}, nil
 }
 
 // Close frees what the nodes have shared.
-func (c *Carrier) Close() error { return c.book.Peerstore.Close() }
+func (c *Carrier) Close() error { return c.book.Close() }
 
 // Host satisfies node.Carrier.
 func (c *Carrier) Host(e node.Endpoint) (host.Host, error) {
@@ -90,24 +55,20 @@ func (c *Carrier) Host(e node.Endpoint) (host.Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a host in memory: %w", err)
 	}
-	s := &station{carrier: c, id: id, endpoint: e, cables: make(map[*cable]struct{})}
 	c.mutex.Lock()
-	c.count++
-	s.ip = invented(c.count)
-	c.stations[id], c.byIP[s.ip] = s, s
-	c.mutex.Unlock()
-	if c.kind == Light {
-		return newLightHost(s)
+	defer c.mutex.Unlock()
+	s, err := newStation(c, id, invented(len(c.byIP)+1))
+	if err != nil {
+		return nil, err
 	}
-	return newMemoryHost(s)
+	s.endpoint = e
+	c.stations[id], c.byIP[s.ip] = s, s
+	return s, nil
 }
 
 // Routing satisfies node.Carrier.
 func (c *Carrier) Routing() []kaddht.Option {
-	if c.kind == Light {
-		return []kaddht.Option{kaddht.WithCustomMessageSender(newSender)}
-	}
-	return nil
+	return []kaddht.Option{kaddht.WithCustomMessageSender(newSender)}
 }
 
 // Reach satisfies node.Carrier: an invented address stands for its node's own,
@@ -123,7 +84,7 @@ func (c *Carrier) Reach(ctx context.Context, address net.IP, port uint32) error 
 	if s == nil {
 		return fmt.Errorf("reach %s: %w", ip, errUnreachable)
 	}
-	if _, entry, _ := s.state(); entry.address != nil && entry.address.Equal(addressOf(s.ip, uint16(port))) {
+	if at, _ := s.door(); at != nil && at.Equal(addressOf(s.ip, uint16(port))) {
 		return nil
 	}
 	var dialer net.Dialer
@@ -139,7 +100,7 @@ func (c *Carrier) announce(s *station, address multiaddr.Multiaddr) {
 	c.mutex.Lock()
 	c.byAddress[address.String()] = s
 	c.mutex.Unlock()
-	c.book.list(s.id, address)
+	c.book.Peerstore.AddAddrs(s.id, []multiaddr.Multiaddr{address}, peerstore.PermanentAddrTTL)
 }
 
 // at finds the station that listens on one of the addresses under an id.
@@ -164,4 +125,37 @@ func (c *Carrier) station(id task.PeerID) *station {
 	return c.stations[decoded]
 }
 
-func (s *station) key() crypto.PubKey { return s.endpoint.Key.Libp2p().GetPublic() }
+// Kill cuts a node off for ever, as the end of its process does: its peers
+// notice at once, and nobody reaches it again. It does not close the node, which
+// goes on and sees its connections break one after the other: none that is left
+// takes a word of that.
+func (c *Carrier) Kill(id task.PeerID) {
+	if s := c.station(id); s != nil {
+		s.hang()
+		s.shut()
+	}
+}
+
+// Hang has a node take bytes and answer nothing: what it is sent, and what it
+// sends, waits for Resume. Its own code goes on, as that of a process that was
+// stopped does not: whoever wants that, too, holds a hook of the node.
+func (c *Carrier) Hang(id task.PeerID) {
+	if s := c.station(id); s != nil {
+		s.hang()
+	}
+}
+
+// Resume ends Hang: what has waited arrives.
+func (c *Carrier) Resume(id task.PeerID) {
+	if s := c.station(id); s != nil {
+		s.resume()
+	}
+}
+
+// memberBook is the peerstore that all nodes of the process share: they learn
+// the same of the same members. Where a station listens is known from the first,
+// so that what nodes tell one another of its addresses costs nothing.
+type memberBook struct{ peerstore.Peerstore }
+
+// AddAddrs satisfies peerstore.AddrBook.
+func (memberBook) AddAddrs(peer.ID, []multiaddr.Multiaddr, time.Duration) {}

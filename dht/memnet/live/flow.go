@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"sync"
@@ -19,20 +20,13 @@ type flow struct {
 
 	mutex   sync.Mutex
 	changed sync.Cond
-	chunks  []chunk
-	held    int  // bytes in the chunks
-	ended   bool // the writer has said all
-	deaf    bool // the reader wants no more
+	chunks  [][]byte // what each write brought
+	held    int      // bytes in the chunks
+	ended   bool     // the writer has said all
+	deaf    bool     // the reader wants no more
 	broken  bool
 	readBy  time.Time
 	writeBy time.Time
-	lastDue time.Time
-}
-
-// chunk is what one write brought.
-type chunk struct {
-	bytes []byte
-	due   time.Time // when it arrives; zero: at once
 }
 
 func newFlow(from, to *station) *flow {
@@ -56,13 +50,11 @@ func (f *flow) read(p []byte) (int, error) {
 		case passed(f.readBy):
 			return 0, os.ErrDeadlineExceeded
 		case f.frozen():
-			f.wait(f.readBy, time.Time{})
+			f.wait(f.readBy)
 		case len(f.chunks) == 0 && f.ended:
 			return 0, io.EOF
 		case len(f.chunks) == 0:
-			f.wait(f.readBy, time.Time{})
-		case !f.chunks[0].due.IsZero() && time.Now().Before(f.chunks[0].due):
-			f.wait(f.readBy, f.chunks[0].due)
+			f.wait(f.readBy)
 		default:
 			return f.take(p), nil
 		}
@@ -71,11 +63,10 @@ func (f *flow) read(p []byte) (int, error) {
 
 // take copies what has arrived; the mutex is held.
 func (f *flow) take(p []byte) int {
-	first := &f.chunks[0]
-	n := copy(p, first.bytes)
-	first.bytes = first.bytes[n:]
-	if len(first.bytes) == 0 {
-		f.chunks[0] = chunk{}
+	n := copy(p, f.chunks[0])
+	f.chunks[0] = f.chunks[0][n:]
+	if len(f.chunks[0]) == 0 {
+		f.chunks[0] = nil
 		if f.chunks = f.chunks[1:]; len(f.chunks) == 0 {
 			f.chunks = nil // an idle stream holds no memory
 		}
@@ -101,7 +92,7 @@ func (f *flow) write(p []byte) (int, error) {
 		case f.deaf:
 			return len(p), nil
 		case f.held >= window:
-			f.wait(f.writeBy, time.Time{})
+			f.wait(f.writeBy)
 		default:
 			f.put(p)
 			return len(p), nil
@@ -109,32 +100,21 @@ func (f *flow) write(p []byte) (int, error) {
 	}
 }
 
-// put adds a chunk that arrives after the carrier's latency, in order; the
-// mutex is held.
+// put adds a chunk; the mutex is held.
 func (f *flow) put(p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	var due time.Time
-	if delay := f.from.carrier.delay(); delay > 0 {
-		due = time.Now().Add(delay)
-		if due.Before(f.lastDue) {
-			due = f.lastDue
-		}
-		f.lastDue = due
-	}
-	f.chunks = append(f.chunks, chunk{bytes: append([]byte(nil), p...), due: due})
+	f.chunks = append(f.chunks, bytes.Clone(p))
 	f.held += len(p)
 	f.changed.Broadcast()
 }
 
-// wait sleeps until something changes or one of two moments comes, of which
-// zero means never; the mutex is held.
-func (f *flow) wait(moments ...time.Time) {
-	for _, moment := range moments {
-		if !moment.IsZero() {
-			defer time.AfterFunc(time.Until(moment), f.rouse).Stop()
-		}
+// wait sleeps until something changes or a moment comes, of which zero means never;
+// the mutex is held.
+func (f *flow) wait(until time.Time) {
+	if !until.IsZero() {
+		defer time.AfterFunc(time.Until(until), f.rouse).Stop()
 	}
 	f.changed.Wait()
 }

@@ -51,9 +51,9 @@ type livePilot struct {
 	changes []time.Time // when it heard of a new master
 }
 
-func newLive(t testing.TB, kind live.Kind) *liveSite {
+func newLive(t testing.TB) *liveSite {
 	t.Helper()
-	carrier, err := live.NewCarrier(kind, 1)
+	carrier, err := live.NewCarrier()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,13 +327,4 @@ func filled(p *livePilot, pilots []*livePilot) bool {
 		knows[own.Common(dht.KeyOfPeer(m.Peer))] = true
 	}
 	return !slices.ContainsFunc(pilots, func(other *livePilot) bool { return !knows[own.Common(dht.KeyOfPeer(other.self.Peer))] })
-}
-
-func kinds() []live.Kind { return []live.Kind{live.Memory, live.Light} }
-
-// forBoth runs a test on either carrier.
-func forBoth(t *testing.T, test func(t *testing.T, s *liveSite)) {
-	for _, kind := range kinds() {
-		t.Run(kind.String(), func(t *testing.T) { test(t, newLive(t, kind)) })
-	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
-	"github.com/pilotage-grid/pilotage/dht/memnet/live"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -77,7 +76,7 @@ func measure(t *testing.T, members []overlay, self func(int) dht.Member, locate 
 // The model of kad-dht that carries sites on virtual time is like the library.
 func TestModelOfKademlia(t *testing.T) {
 	const size = 40
-	s := newLive(t, live.Light)
+	s := newLive(t)
 	pilots := s.join(size)
 	s.settled(time.Minute, pilots)
 	var real, model []overlay

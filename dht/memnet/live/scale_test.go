@@ -14,20 +14,14 @@ import (
 	"github.com/pilotage-grid/pilotage/dht/memnet/live"
 )
 
-// Sizes of a site of real nodes: what each carrier is made for. Run one with
+// liveSizes are those of sites of real nodes. Run one with
 //
-//	go test ./dht/memnet -run '^$' -bench 'Live.*/light/1500' -benchtime 1x -timeout 30m
-var liveSizes = []struct {
-	kind live.Kind
-	size int
-}{
-	{live.Memory, 100}, {live.Memory, 500}, {live.Memory, 1500},
-	{live.Light, 100}, {live.Light, 250}, {live.Light, 500}, {live.Light, 1500}, {live.Light, 5000},
-}
+//	go test ./dht/memnet/live -run '^$' -bench 'Live.*/1500' -benchtime 1x -timeout 30m
+var liveSizes = []int{100, 250, 500, 1500, 5000}
 
-func forSizes(b *testing.B, bench func(b *testing.B, kind live.Kind, size int)) {
-	for _, c := range liveSizes {
-		b.Run(fmt.Sprintf("%s/%d", c.kind, c.size), func(b *testing.B) { bench(b, c.kind, c.size) })
+func forSizes(b *testing.B, bench func(b *testing.B, size int)) {
+	for _, size := range liveSizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) { bench(b, size) })
 	}
 }
 
@@ -35,10 +29,10 @@ func forSizes(b *testing.B, bench func(b *testing.B, kind live.Kind, size int)) 
 // have the same roster, and looks at what they cost then: memory, goroutines,
 // and the processor time of a second in which nothing is asked of them.
 func BenchmarkLiveJoin(b *testing.B) {
-	forSizes(b, func(b *testing.B, kind live.Kind, size int) {
+	forSizes(b, func(b *testing.B, size int) {
 		for range b.N {
 			goroutines, memory := runtime.NumGoroutine(), residentBytes(b)
-			s := newLive(b, kind)
+			s := newLive(b)
 			s.overlay = dht.Config{}
 			began, cpu := time.Now(), processorTime(b)
 			pilots := s.join(size)

@@ -1,45 +1,32 @@
 package live
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// stream is one end of a stream: a network.MuxedStream.
+// stream is one end of a stream.
 type stream struct {
-	end     *end
-	in, out *flow
-	account account
+	end       *end
+	in, out   *flow
+	protocol  protocol.ID
+	kind      int // of its traffic
+	opened    time.Time
+	direction network.Direction
 }
 
-// newStreams makes the two ends of a stream and notes them in their
-// connection's. A protocol that is known already needs no finding out.
-func newStreams(opener *end, known protocol.ID) (near, far *stream, err error) {
-	other := opener.other()
-	there, back := newFlow(opener.station, other.station), newFlow(other.station, opener.station)
-	near = &stream{end: opener, in: back, out: there}
-	far = &stream{end: other, in: there, out: back}
-	near.account.init(near, known)
-	far.account.init(far, known)
-	if !opener.keep(near) {
-		return nil, nil, network.ErrReset
-	}
-	if !other.keep(far) {
-		opener.drop(near)
-		return nil, nil, network.ErrReset
-	}
-	return near, far, nil
-}
+var _ network.Stream = (*stream)(nil)
 
-// Read satisfies network.MuxedStream, like all methods below.
+// Read satisfies network.Stream, like all methods below.
 func (s *stream) Read(p []byte) (int, error) { return s.in.read(p) }
 
 func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.out.write(p)
 	if err == nil {
-		s.account.sent(p)
+		s.end.station.traffic[s.kind].add(len(p))
 	}
 	return n, err
 }
@@ -92,3 +79,26 @@ func (s *stream) SetWriteDeadline(t time.Time) error {
 	s.out.change(func(f *flow) { f.writeBy = t })
 	return nil
 }
+
+// ID names the stream within the process.
+func (s *stream) ID() string { return fmt.Sprintf("%p", s) }
+
+// Protocol is what the stream was opened for.
+func (s *stream) Protocol() protocol.ID { return s.protocol }
+
+// SetProtocol changes nothing that was agreed on.
+func (s *stream) SetProtocol(id protocol.ID) error {
+	s.protocol = id
+	return nil
+}
+
+// Stat tells who has opened it, and when.
+func (s *stream) Stat() network.Stats {
+	return network.Stats{Direction: s.direction, Opened: s.opened}
+}
+
+// Conn is the connection that carries it.
+func (s *stream) Conn() network.Conn { return s.end }
+
+// Scope bounds nothing.
+func (s *stream) Scope() network.StreamScope { return &network.NullScope{} }

@@ -42,6 +42,6 @@ as many pilots as a machine bears; with --share 1 it takes some thousand.`,
 	flags.IntVar(&c.PerPilot, "tasks", 4, "tasks of each pilot")
 	flags.DurationVar(&c.TaskTime, "task-time", 4*time.Second, "of a task in the mean; each varies by 30 %")
 	flags.Float64Var(&c.Share, "share", 0.2, "of one processor, that the queue gets")
-	flags.StringVar(&transport, "transport", "light", "what carries the pilots' bytes: memory, light or tcp")
+	flags.StringVar(&transport, "transport", "light", "what carries the pilots' bytes: light (memory) or tcp")
 	return command
 }

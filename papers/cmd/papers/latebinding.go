@@ -52,7 +52,7 @@ that was run is named in the report.`,
 	flags.IntVar(&paper.Seeds, "seeds", 3, "runs of each workflow type")
 	flags.BoolVar(&quick, "quick", false, "one run of each workflow type, and times by 200")
 	flags.StringSliceVar(&protocols, "protocol", []string{"paper", "ours"}, "paper: its messages, its rounds, no task given early; ours: our defaults")
-	flags.StringVar(&transport, "transport", "light", "what carries the pilots' bytes: memory, light or tcp")
+	flags.StringVar(&transport, "transport", "light", "what carries the pilots' bytes: light (memory) or tcp")
 	flags.IntVar(&paper.SingleScale, "single-scale", 1, "the same for the single runs of figures 5 and 6; 0 leaves them out")
 	flags.Float64Var(&paper.SingleSpeed, "single-speed", 20, "divides the paper's times in them")
 	return command
