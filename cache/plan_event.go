@@ -31,6 +31,14 @@ type Located struct {
 	Err     error // nobody could be asked
 }
 
+const (
+	// LocateTime is how long a Locate may take.
+	LocateTime = 3 * time.Second
+	// FailureGrace is how long the other inputs of a task are waited for after the first
+	// that cannot be had, so that all that are lost are named at once.
+	FailureGrace = time.Second
+)
+
 // HomeAnswered brings the home's verdict on an AskHome. After WaitFor another
 // one follows.
 type HomeAnswered struct {
@@ -38,6 +46,7 @@ type HomeAnswered struct {
 	Key     task.FileKey
 	Verdict Verdict
 	Holders []Holder
+	Err     error // why Unanswered, if that is known
 }
 
 // Progress tells that a transfer moves.

@@ -43,16 +43,12 @@ type Config struct {
 	BadCopy func(copy task.LostFile)
 	// Limits of the plan; Self and Site in it are set from above.
 	Limits        cache.PlannerConfig
-	LocateTimeout time.Duration // 3 s when zero
+	LocateTimeout time.Duration // cache.LocateTime when zero
 	Log           *slog.Logger  // nil: slog.Default()
 }
 
 // ErrStopped tells that Run has ended.
 var ErrStopped = errors.New("the pilot no longer fetches files: it is stopping")
-
-// failureGrace is how long Stage waits after the first failure for others, so
-// that all lost files of a task are named at once.
-const failureGrace = time.Second
 
 // Fetcher brings files into a cache. Safe for concurrent use; nothing happens
 // before Run.
@@ -96,7 +92,7 @@ func New(config Config) *Fetcher {
 		config.Log = slog.Default()
 	}
 	if config.LocateTimeout <= 0 {
-		config.LocateTimeout = 3 * time.Second
+		config.LocateTimeout = cache.LocateTime
 	}
 	config.Limits.Self, config.Limits.Site = config.Self, config.Site
 	return &Fetcher{
@@ -188,7 +184,7 @@ func (f *Fetcher) askHome(a cache.AskHome) {
 		}
 		answer, err := f.config.Homes.Ask(j.ctx, Question{Key: a.Key, Tried: a.Tried, Waiting: waiting})
 		if err != nil {
-			if j.ctx.Err() == nil && !errors.Is(err, ErrNoHome) {
+			if j.ctx.Err() == nil && !errors.Is(err, cache.ErrNoHome) {
 				f.log.Info("a storage element will be read without the consent of the file's home", "file", a.Key, "reason", err)
 			}
 			answer = Answer{Verdict: cache.Unanswered}

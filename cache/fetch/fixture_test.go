@@ -147,7 +147,8 @@ type options struct {
 	capacity task.Bytes
 	limits   cache.PlannerConfig
 	server   peer.ServerConfig
-	cutAfter int64        // bytes after which the data server's connections break, for ever
+	cutAfter int64 // bytes after which the data server's connections break, for ever
+	homes    cache.HomesConfig
 	patient  bool         // waits long for others, however busy the machine is
 	log      slog.Handler // of the fetcher
 }
@@ -190,10 +191,10 @@ func (s *site) join(o options) *pilot {
 	})
 	p.storage = storage.NewClient(storage.Options{Retry: storage.Retry{Attempts: 1}})
 	p.desk = NewDeskWith(cache.GrantsConfig{}, s.send(p.Peer), quiet)
-	p.homes = NewHomes(p.Holder, s.home, s.send(p.Peer))
 	if o.patient {
-		p.homes.times.firstAnswer, p.homes.times.silence = wait, wait
+		o.homes.FirstAnswer, o.homes.Silence = wait, wait
 	}
+	p.homes = newHomesWith(o.homes, p.Holder, s.home, s.send(p.Peer))
 	p.fetcher = New(Config{
 		Cache: files, Peers: p.client, Storage: p.storage, Locator: s, Homes: p.homes, Self: p.Peer, Site: s.name,
 		Settings: func() task.SiteSettings { return *s.settings.Load() },

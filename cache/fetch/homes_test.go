@@ -102,11 +102,11 @@ func TestSilentAndUnknownHome(t *testing.T) {
 		b, stop := newTable("a", "b")
 		defer stop()
 		b.deaf.Store(true)
-		if got := <-b.ask(t.Context(), "a"); !errors.Is(got.err, ErrSilentHome) || got.after > 3*time.Second {
+		if got := <-b.ask(t.Context(), "a"); !errors.Is(got.err, cache.ErrSilentHome) || got.after > 3*time.Second {
 			t.Errorf("%+v", got)
 		}
 		b.homeIs = ""
-		if got := <-b.ask(t.Context(), "a"); !errors.Is(got.err, ErrNoHome) {
+		if got := <-b.ask(t.Context(), "a"); !errors.Is(got.err, cache.ErrNoHome) {
 			t.Errorf("%+v", got)
 		}
 		b.homeIs = "home"
@@ -115,7 +115,7 @@ func TestSilentAndUnknownHome(t *testing.T) {
 		waiting := b.ask(t.Context(), "b")
 		synctest.Wait()
 		b.deaf.Store(true) // it dies while somebody waits
-		if got := <-waiting; !errors.Is(got.err, ErrSilentHome) || got.after > 15*time.Second {
+		if got := <-waiting; !errors.Is(got.err, cache.ErrSilentHome) || got.after > 15*time.Second {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -128,13 +128,12 @@ func TestAHomeThatKnowsANearerOneGrantsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, stop := newTable("a")
 		defer stop()
-		redirected := 0
+		var redirected atomic.Int32
 		b.desk.Redirect = func(asker task.PeerID, key task.FileKey) bool {
-			redirected++
-			return asker == "a" && key == file && redirected == 1
+			return redirected.Add(1) == 1 && asker == "a" && key == file
 		}
-		if got := <-b.ask(t.Context(), "a"); got.answer.Verdict != cache.Granted || redirected != 2 || got.after != defaultHomesTimes().askAgain {
-			t.Errorf("%+v after %d redirections", got, redirected)
+		if got := <-b.ask(t.Context(), "a"); got.answer.Verdict != cache.Granted || redirected.Load() != 2 || got.after != 700*time.Millisecond {
+			t.Errorf("%+v after %d redirections", got, redirected.Load())
 		}
 	})
 }

@@ -116,7 +116,7 @@ func (f *Fetcher) collect(ctx context.Context, files []task.File, results <-chan
 			}
 			failures = append(failures, d.err)
 			if enough == nil {
-				timer := time.NewTimer(failureGrace)
+				timer := time.NewTimer(cache.FailureGrace)
 				defer timer.Stop()
 				enough = timer.C
 			}

@@ -171,13 +171,12 @@ func TestStageErrors(t *testing.T) {
 // The home is an economy, not a lock: when it is silent, everybody reads.
 func TestSilentHome(t *testing.T) {
 	s := newSite(t)
-	pilots := s.joinMany(2, options{})
+	pilots := s.joinMany(2, options{homes: cache.HomesConfig{FirstAnswer: 50 * time.Millisecond, AskAgain: 20 * time.Millisecond}})
 	data := content(1, 1000)
 	file := s.store("x", data, true)
 	s.mu.Lock()
 	for _, p := range pilots {
 		s.mute[p.Peer] = true
-		p.homes.times.firstAnswer, p.homes.times.askAgain = 50*time.Millisecond, 20*time.Millisecond
 	}
 	s.mu.Unlock()
 	var group sync.WaitGroup

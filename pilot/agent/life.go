@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -22,9 +23,8 @@ var ErrUnfit = errors.New("this node takes no work")
 // The times of an end, in order. With the default grace they stay below the
 // 30 s that batch systems leave between SIGTERM and SIGKILL.
 const (
-	killTime   = 3 * time.Second // for killed payloads to be reported
-	settleTime = 2 * time.Second // for a master's outbox to reach the queue
-	leaveTime  = 3 * time.Second // for each goodbye
+	killTime  = 3 * time.Second // for killed payloads to be reported
+	leaveTime = 3 * time.Second // for each goodbye
 )
 
 // The node is looked at so often, and more often for a policy of the pilot's
@@ -163,7 +163,7 @@ func (a *Agent) farewell(reason string, finished bool) error {
 	root := context.WithoutCancel(a.context)
 	resigns, term := a.network.leads()
 	if resigns || a.settings.get().Central() {
-		settling, cancel := context.WithTimeout(root, settleTime)
+		settling, cancel := context.WithTimeout(root, office.SettleTime)
 		a.waitSettled(settling)
 		cancel()
 	}

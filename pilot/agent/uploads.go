@@ -77,11 +77,7 @@ func (u upload) perhapsThere(self task.PilotID) bool {
 	return u.tries > 0 || made.Pilot != self || task.Qualify(made.Task.Workflow(), u.output.LFN.Local()) != u.output.LFN
 }
 
-const (
-	uploadsAtOnce = 2
-	uploadPause   = time.Second
-	uploadLongest = time.Minute
-)
+const uploadsAtOnce = 2
 
 func newUploader(s *shell, self task.PilotID, cache Cache, store Uploads, settings *siteSettings, events workerEvents) *uploader {
 	return &uploader{
@@ -170,8 +166,7 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	}
 	u.worker.tell(worker.UploadFailed{Output: id})
 	item.tries++
-	limit := min(uploadPause<<min(item.tries, 10), uploadLongest)
-	pause := rand.N(limit)
+	pause := rand.N(worker.UploadPause(item.tries))
 	u.mutex.Lock()
 	failed := u.trouble.add(time.Now())
 	u.mutex.Unlock()

@@ -17,6 +17,9 @@ const (
 	TrialPeers = 8
 )
 
+// SettleTime is how long the outbox of a master that leaves may take to reach the queue.
+const SettleTime = 2 * time.Second
+
 // heedTrial answers a trial of a site that has fallen back to isolated, once: this pilot
 // and some others connect to each other. It works on meanwhile.
 func (o *Office) heedTrial() []message.Action {

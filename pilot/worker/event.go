@@ -70,6 +70,11 @@ type Uploaded struct{ Stored []task.Stored }
 // UploadFailed tells that an output could not be uploaded; that is tried again.
 type UploadFailed struct{ Output task.OutputID }
 
+// UploadPause is how long after so many failures an upload is tried again, at most.
+func UploadPause(tries int) time.Duration {
+	return min(time.Second<<min(tries, 10), time.Minute)
+}
+
 // NotUploaded tells of an output that will not reach a storage element from here: the
 // cache does not keep it any more.
 type NotUploaded struct{ Output task.OutputID }

@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
-
-// failureGrace is how long others are waited for after the first input that cannot be
-// had, as cache/fetch has it.
-const failureGrace = time.Second
 
 // inputs are those of an attempt.
 type inputs struct {
@@ -52,7 +47,7 @@ func (f *Files) StageIn(a worker.StageIn, then func(message.Event)) {
 				err := *err
 				err.File = file
 				if in.errs = append(in.errs, &err); len(in.errs) == 1 && in.missing > 0 && !f.config.Patient {
-					f.config.Clock.After(failureGrace, staged)
+					f.config.Clock.After(cache.FailureGrace, staged)
 				}
 			} else if !in.over {
 				agree(f.Cached.Pin(file.Key()))

@@ -81,14 +81,6 @@ func (n *node) cacheChanged(keys []task.FileKey) {
 // others are the other pilots of a node's site.
 type others struct{ *node }
 
-// locateTime and homeTime are how long the overlay, and a home, may be silent, homeWait
-// how long one that has said to wait, as cache/fetch has them.
-const (
-	locateTime = 3 * time.Second
-	homeTime   = 2 * time.Second
-	homeWait   = 8 * time.Second
-)
-
 // Locate asks the overlay.
 func (o others) Locate(a cache.Locate) {
 	if o.isolated() {
@@ -99,7 +91,7 @@ func (o others) Locate(a cache.Locate) {
 	number := o.searches
 	o.searched[number] = a.Keys
 	o.net.Do(o.member, dht.Locate{N: number, Files: a.Keys, Doubted: a.Doubted})
-	o.after(locateTime, func() {
+	o.after(cache.LocateTime, func() {
 		if o.searched[number] != nil {
 			delete(o.searched, number)
 			o.files.Tell(cache.Located{Keys: a.Keys, Err: errors.New("the overlay does not answer")})
@@ -123,48 +115,18 @@ func (n *node) located(a dht.Located) {
 	n.files.Tell(cache.Located{Keys: keys, Holders: found})
 }
 
-// asked is a question to the home of a file, or a read that it has granted.
-type asked struct {
-	home   task.PeerID
-	number uint64
-	said   int // answers
+// homeOf finds the home of a file: the nearest member.
+func (n *node) homeOf(key task.FileKey) (task.PeerID, bool) {
+	nearest := n.member.Overlay.Nearest(key, 1)
+	if len(nearest) == 0 || n.isolated() {
+		return "", false
+	}
+	return nearest[0].Peer, true
 }
 
-// TellHome tells the home of a file: whoever was asked, else the nearest member.
-func (o others) TellHome(key task.FileKey, event cache.GrantEvent) {
-	q := o.asked[key]
-	ask, asks := event.(cache.Ask)
-	if q == nil || asks {
-		q = &asked{number: ask.Number}
-		if nearest := o.member.Overlay.Nearest(key, 1); len(nearest) > 0 && !o.isolated() {
-			q.home = nearest[0].Peer
-		}
-	}
-	if _, ends := event.(cache.Finish); ends {
-		delete(o.asked, key)
-	} else {
-		o.asked[key] = q
-	}
-	if q.home != "" {
-		o.send(q.home, frameDesk, wire.Question(event))
-	}
-	if asks {
-		o.awaitHome(key, q, homeTime)
-	}
-}
-
-// awaitHome has a file read without the consent of a home that does not answer.
-func (o others) awaitHome(key task.FileKey, q *asked, within time.Duration) {
-	if q.home == "" {
-		within = 0
-	}
-	said := q.said
-	o.after(within, func() {
-		if o.asked[key] == q && q.said == said {
-			q.said++
-			o.files.Tell(cache.HomeAnswered{Ask: q.number, Key: key, Verdict: cache.Unanswered})
-		}
-	})
+// TellHome has the home of a file told something.
+func (o others) TellHome(_ task.FileKey, event cache.GrantEvent) {
+	o.askHomes(o.homes.Step(o.clock(), event))
 }
 
 // homeSaid takes the answer of a home.
@@ -173,18 +135,20 @@ func (n *node) homeSaid(from task.PeerID, data []byte) {
 	if err != nil {
 		n.judge.Fatalf("%v", err)
 	}
-	q := n.asked[answer.Key]
-	if q == nil || q.home != from || q.number != answer.Number {
-		if answer.Verdict == cache.Granted && (q == nil || q.home != from) {
-			n.send(from, frameDesk, wire.Question(cache.Finish{Key: answer.Key})) // let the next one read
+	n.askHomes(n.homes.Heard(n.clock(), from, answer))
+}
+
+// askHomes carries out what comes of questions to homes.
+func (n *node) askHomes(actions []cache.HomesAction) {
+	for _, action := range actions {
+		switch a := action.(type) {
+		case cache.ToHome:
+			n.send(a.To, frameDesk, wire.Question(a.Event))
+		case cache.HomeAnswered:
+			n.files.Tell(a)
 		}
-		return
 	}
-	q.said++
-	if answer.Verdict == cache.WaitFor {
-		others{n}.awaitHome(answer.Key, q, homeWait)
-	}
-	n.files.Tell(cache.HomeAnswered{Ask: answer.Number, Key: answer.Key, Verdict: answer.Verdict, Holders: answer.Holders})
+	n.homesWake.Set(nodeClock{n}, n.homes.Deadline(), func() { n.askHomes(n.homes.Step(n.clock(), cache.Tick{})) })
 }
 
 // homeAsked takes a question to this pilot as the home of a file, unless it knows a
@@ -282,13 +246,6 @@ func (e elements) Put(output message.Output, done func(url string)) {
 	})
 }
 
-// uploadPause is how long after a failure an upload is tried again at most, at first and
-// in the end, as pilot/agent has it.
-const (
-	uploadPause   = time.Second
-	uploadLongest = time.Minute
-)
-
 // upload tries until it works, the file is gone, or nobody wants it stored.
 func (n *node) upload(output message.Output, tries int) {
 	if !n.alive || n.office.Settings().SE == "" {
@@ -296,7 +253,7 @@ func (n *node) upload(output message.Output, tries int) {
 	}
 	n.files.Upload(output, func(event message.Event) {
 		if _, failed := event.(worker.UploadFailed); failed {
-			pause := n.chances.Int64N(int64(min(uploadPause<<min(tries+1, 10), uploadLongest)))
+			pause := n.chances.Int64N(int64(worker.UploadPause(tries + 1)))
 			n.after(time.Duration(pause), func() { n.upload(output, tries+1) })
 		}
 		n.stepWorker(event)

@@ -15,6 +15,7 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
+	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/sim/staging"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -66,14 +67,15 @@ type cores struct {
 
 // things are what a pilot has.
 type things struct {
-	files    *staging.Files
-	chances  *rand.Rand    // of what it does with files
-	desk     *staging.Desk // for files of which this pilot is the home
-	payloads map[task.AttemptID]*payload
-	logs     map[task.AttemptID]bool   // that are kept here
-	searches uint64                    // of the overlay, begun so far
-	searched map[uint64][]task.FileKey // what those are for that go on
-	asked    map[task.FileKey]*asked   // of homes
+	files     *staging.Files
+	chances   *rand.Rand    // of what it does with files
+	desk      *staging.Desk // for files of which this pilot is the home
+	homes     *cache.Homes  // of other files
+	homesWake sim.Alarm
+	payloads  map[task.AttemptID]*payload
+	logs      map[task.AttemptID]bool   // that are kept here
+	searches  uint64                    // of the overlay, begun so far
+	searched  map[uint64][]task.FileKey // what those are for that go on
 }
 
 // ending is how far a pilot has come that leaves.
@@ -109,7 +111,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		world: w, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, alive: true,
 		things: things{
 			chances: rand.New(rand.NewPCG(w.seed, uint64(number))), payloads: make(map[task.AttemptID]*payload), logs: make(map[task.AttemptID]bool),
-			searched: make(map[uint64][]task.FileKey), asked: make(map[task.FileKey]*asked),
+			searched: make(map[uint64][]task.FileKey),
 		},
 	}
 	registration := taskqueue.Registration{
@@ -123,15 +125,15 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		change(&registration)
 	}
 	n.host = registration.Host
-	registered, self, err := w.queue.Register(registration)
+	registered, described, err := w.queue.Register(registration)
 	if w.queue.noted(err); err != nil {
 		return nil
 	}
 	n.id = registered.Pilot
-	n.files = newFiles(n, cache.Holder{Peer: n.peer, DataURL: registration.DataURL})
-	n.desk = newDesk(n)
-	evaluator := matcher.NewEvaluator(self, n.files.Size, w.compiler)
-	n.worker, n.master = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler)
+	self := cache.Holder{Peer: n.peer, DataURL: registration.DataURL}
+	n.files, n.desk, n.homes = newFiles(n, self), newDesk(n), cache.NewHomes(cache.HomesConfig{}, self, n.homeOf)
+	evaluator := matcher.NewEvaluator(described, n.files.Size, w.compiler)
+	n.worker, n.master = worker.New(worker.Config{}, described, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler)
 	n.office = office.New(n.peer, registered.Settings)
 	w.pilots, w.peers[n.peer] = append(w.pilots, n), n
 	n.stepWorker(worker.SiteChanged{Settings: registered.Settings})

@@ -14,9 +14,8 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// ownSettling is how long a pilot that leaves may take to tell the queue all, as
-// pilot/agent has it.
-const ownSettling = 2 * time.Second
+// ownSettling is how long a pilot that leaves may take to tell the queue all.
+const ownSettling = office.SettleTime
 
 func (n *node) isolated() bool { return n.office.Settings().Mode == task.ModeIsolated }
 
