@@ -180,7 +180,7 @@ func DefaultConfig() Config {
 			MarkEvery:     500 * time.Millisecond,
 			LiveFor:       10 * time.Second, // five missed Syncs
 			ContactSample: 16,               // more than the bucket size, so that a join finds its neighbours
-			MaxHistory:    64,
+			MaxHistory:    16,
 			Prefill:       1,
 			LocalityWait:  30 * time.Second, // a slot of tasks that last minutes loses little by it
 			Pilot: PilotConfig{

@@ -55,7 +55,7 @@ func (a *Agent) live(ctx context.Context) error {
 		a.log.Warn("this pilot lives very short", "lifetime", a.config.Lifetime, "why", brief)
 	}
 	a.roles.files.announce(a.roles.files.cache.Entries())
-	idle := idleness{most: a.config.Idle}
+	idle := worker.Idleness{Most: a.config.Idle}
 	observe := func() { a.observe(&idle) }
 	observe() // from now on it takes work
 	if a.config.Ready != nil {
@@ -115,12 +115,12 @@ func refusal(findings []Finding) string {
 }
 
 // observe tells the worker what has changed about the node.
-func (a *Agent) observe(idle *idleness) {
+func (a *Agent) observe(idle *worker.Idleness) {
 	now, stop := a.ground.Observe()
 	changed := worker.PilotChanged{Conditions: now, Lifetime: time.Until(a.ends), Stop: stop}
 	reads := a.roles.files.fetcher.SEReads()
 	a.loop.Post(func() {
-		if idle.over(time.Now(), len(a.roles.payloads.inHand)) {
+		if idle.Over(time.Now(), len(a.roles.payloads.inHand)) {
 			select {
 			case a.idled <- struct{}{}:
 			default:

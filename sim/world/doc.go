@@ -2,7 +2,7 @@
 // its tables, overlays, masters, workers, cache indexes, fetch planners and grants, all of
 // them those of the product, in virtual time, over links that lose, delay and break, above a disk that fails. Models stand
 // for what is not ours: network, kad-dht, the queue's disk, storage elements,
-// payloads and batch systems. What parks calls, wakes them and matches tasks around the
+// payloads and batch systems, which the product's factory fills in large grids. What parks calls, wakes them and matches tasks around the
 // rules is the product's (package serving); all pilots are in the overlay from the start.
 //
 // A run follows from its seed: DrawPlan draws what is there and what goes wrong when,

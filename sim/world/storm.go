@@ -116,7 +116,15 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 	}
 	s.fails = func(id task.ID, n *node) bool { return s.isBad(n) || id == s.twice && s.started[id] <= 2 }
 	for _, name := range []task.Site{"siteA", "siteB", "siteC", "siteD", "siteE"}[:shape.sites] {
-		s.start(s.addSite(name, d.settings), shape.pilots, shape.slots)
+		at := s.addSite(name, d.settings)
+		started := s.start(at, shape.pilots, shape.slots)
+		if !plan.Large {
+			continue
+		}
+		for _, n := range started {
+			n.lives(walltime)
+		}
+		at.submits(d.IntN(3), shape.pilots+10, shape.slots)
 	}
 	s.net.Every(lookEvery, s.judgeLeases)
 	s.more(shape.makers)

@@ -44,7 +44,7 @@ const compiledExpressions = 4096
 func NewMatching(turns Turns, desk *Desk, stir func()) *Matching {
 	config := &turns.Rules.Config
 	return &Matching{
-		turns: turns, signs: marking(*config, config.Site.MarkEvery/2), exact: marking(*config, 1), desk: desk, stir: stir,
+		turns: turns, signs: marking(*config, config.Site.MarkEvery/4), exact: marking(*config, 1), desk: desk, stir: stir,
 		maker: matchmaker.New(config, matcher.NewCompiler(compiledExpressions)), due: make(map[task.Site]struct{}),
 	}
 }

@@ -74,9 +74,14 @@ func marking(config taskqueue.Config, every time.Duration) *taskqueue.Rules {
 	return taskqueue.NewRules(config)
 }
 
-// SignsDue lists the sites of which signs of life are to be written.
+// SignsDue lists the sites of which signs of life are to be written: where one is due, all
+// that are half as old go with it, as one commit costs more than some rows.
 func (m *Matching) SignsDue(now taskqueue.Instant) []task.Site {
-	return m.desk.signsDue(now, m.signs.Config.Site.MarkEvery)
+	least := m.signs.Config.Site.MarkEvery
+	if due := m.desk.signsDue(now, 2*least); len(due) > 0 {
+		return m.desk.signsDue(now, least)
+	}
+	return nil
 }
 
 func (d *Desk) signsDue(now taskqueue.Instant, every time.Duration) (due []task.Site) {
