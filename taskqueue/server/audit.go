@@ -128,7 +128,7 @@ func (h *siteHandlers) ListAudit(ctx context.Context, in *pb.ListAuditRequest) (
 	}
 	list := &auditPage{filter: f, room: pageRoom{entries: size}, out: &pb.ListAuditResponse{}}
 	if from.after == 0 && !f.At.IsZero() {
-		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error { return list.running(t, from) }); err != nil || list.full() {
+		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error { list.running(t, from); return nil }); err != nil || list.full() {
 			return list.out, err
 		}
 	}
@@ -207,39 +207,30 @@ func (p *auditPage) add(at time.Time, e *taskqueue.AuditEntry, place auditPlace)
 }
 
 // running adds the attempts that have not ended.
-func (p *auditPage) running(t *taskqueue.Turn, from auditPlace) error {
+func (p *auditPage) running(t *taskqueue.Turn, from auditPlace) {
 	for {
-		pilots, err := t.Pilots().List(from.pilot, loadedAtOnce)
-		if err != nil {
-			return fmt.Errorf("load pilots: %w", err)
-		}
+		pilots := taskqueue.Read(t.Pilots().List(from.pilot, loadedAtOnce))
 		for i := range pilots {
-			if err := p.runningAt(t, &pilots[i], from); err != nil || p.full() {
-				return err
+			if p.runningAt(t, &pilots[i], from); p.full() {
+				return
 			}
 			from = auditPlace{pilot: pilots[i].ID}
 		}
 		if len(pilots) < loadedAtOnce {
-			return nil
+			return
 		}
 	}
 }
 
-func (p *auditPage) runningAt(t *taskqueue.Turn, at *taskqueue.PilotRecord, from auditPlace) error {
+func (p *auditPage) runningAt(t *taskqueue.Turn, at *taskqueue.PilotRecord, from auditPlace) {
 	f := &p.filter
 	if !present(at) || f.Site != "" && at.Site != f.Site || f.Node != "" && at.Node() != f.Node || f.Pilot != "" && at.ID != f.Pilot {
-		return nil
+		return
 	}
-	running, err := t.Attempts().RunningAt(at.ID)
-	if err != nil {
-		return fmt.Errorf("load what runs at %s: %w", at.ID, err)
-	}
+	running := taskqueue.Read(t.Attempts().RunningAt(at.ID))
 	for j := min(from.skip, len(running)); j < len(running); j++ {
 		o := &running[j].Outcome
-		owner, err := first(t.Workflows().Load(o.Attempt.Task.Workflow()))
-		if err != nil {
-			return err
-		}
+		owner := loadWorkflow(t, o.Attempt.Task.Workflow())
 		e := taskqueue.AuditEntry{
 			Kind: "runs", Subject: o.Attempt.String(), Site: at.Site, Node: at.Node(), Pilot: at.ID, Job: at.BatchJob, Process: o.Process, Started: o.Started, Ended: t.Wall,
 		}
@@ -251,10 +242,9 @@ func (p *auditPage) runningAt(t *taskqueue.Turn, at *taskqueue.PilotRecord, from
 		}
 		e.Ended = time.Time{}
 		if !p.add(t.Wall, &e, auditPlace{pilot: from.pilot, skip: j}) {
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 func auditEntry(at time.Time, e *taskqueue.AuditEntry) *pb.AuditEntry {

@@ -50,9 +50,7 @@ func (a *access) makeAuthority(ctx context.Context) (*identity.Authority, error)
 	}
 	certificate, key := made.PEM()
 	err = a.turns.update(ctx, func(t *taskqueue.Turn) error {
-		if err := t.Meta().Set(metaAuthority, certificate); err != nil {
-			return err
-		}
+		taskqueue.Check(t.Meta().Set(metaAuthority, certificate))
 		return t.Meta().Set(metaAuthorityKey, key)
 	})
 	if err != nil {

@@ -52,18 +52,16 @@ func banOf(c caller, in *pb.Ban) (taskqueue.Ban, error) {
 // deny revokes a pilot, whom an operator must have at its site.
 func (h *siteHandlers) deny(ctx context.Context, t *taskqueue.Turn, id task.PilotID) error {
 	if c := callerOf(ctx); c.kind == operator {
-		if err := c.ofPilot(t, id); err != nil {
-			return err
-		}
+		taskqueue.Check(c.ofPilot(t, id))
 	}
 	return h.server.turns.rules.Deny(t, string(id))
 }
 
 // ofPilot refuses a caller that is bound to another site than a pilot's.
 func (c caller) ofPilot(t *taskqueue.Turn, id task.PilotID) error {
-	found, err := t.Pilots().Load(id)
-	if err != nil || len(found) == 0 {
-		return err // the rules say so
+	found := taskqueue.Read(t.Pilots().Load(id))
+	if len(found) == 0 {
+		return nil // the rules say so
 	}
 	return c.of(string(found[0].Site))
 }
@@ -118,8 +116,8 @@ func (h *siteHandlers) ListBans(ctx context.Context, in *pb.ListBansRequest) (*p
 	out := &pb.ListBansResponse{}
 	key := func(b *taskqueue.Ban) string { return string(b.Kind) + "\x00" + b.Name + "\x00" + string(b.Site) }
 	slices.SortFunc(bans, func(x, y taskqueue.Ban) int { return strings.Compare(key(&x), key(&y)) })
-	out.Bans, out.NextPageToken, err = pageOf("bans", in, bans, key, func(b *taskqueue.Ban) (*pb.Ban, error) {
-		return &pb.Ban{Kind: string(b.Kind), Name: b.Name, Site: string(b.Site), Why: b.Why, By: b.By, At: taskpb.Time(b.At)}, nil
+	out.Bans, out.NextPageToken, err = pageOf("bans", in, bans, key, func(b *taskqueue.Ban) *pb.Ban {
+		return &pb.Ban{Kind: string(b.Kind), Name: b.Name, Site: string(b.Site), Why: b.Why, By: b.By, At: taskpb.Time(b.At)}
 	})
 	return out, err
 }

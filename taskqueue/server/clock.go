@@ -57,10 +57,7 @@ func (s *Server) loadClock(ctx context.Context) error {
 			return fmt.Errorf("the service clock in the store is damaged: %w", err)
 		}
 		at = taskqueue.Instant(n).Add(s.config.Timing.Persist)
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
-		}
+		sites := taskqueue.Read(t.Sites().All())
 		for i := range sites {
 			s.masters.desk.Assume(sites[i].Name, sites[i].Term, at)
 		}
@@ -133,9 +130,7 @@ func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts m
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)
 		}
-		if err := s.masters.matching.SaveSigns(t, signs, now); err != nil {
-			return err
-		}
+		taskqueue.Check(s.masters.matching.SaveSigns(t, signs, now))
 		return s.saveRequests(t, counts)
 	})
 }

@@ -18,17 +18,12 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 	var file task.File
 	var element, name string
 	err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		found, err := t.Files().Load(task.LFN(in.GetLfn()))
-		if err != nil {
-			return err
-		}
+		found := taskqueue.Read(t.Files().Load(task.LFN(in.GetLfn())))
 		if len(found) == 0 || found[0].ProducerTask == "" {
 			return taskqueue.NotFound("output", strconv.Quote(in.GetLfn()))
 		}
 		file = found[0].File
-		if err := callerOf(ctx).seesFile(t, file.LFN); err != nil {
-			return err
-		}
+		taskqueue.Check(callerOf(ctx).seesFile(t, file.LFN))
 		at := file.ReplicaAt(in.GetUrl())
 		if at < 0 {
 			return taskqueue.NotFound("copy", strconv.Quote(in.GetUrl()))

@@ -178,10 +178,7 @@ func (h *fileHandlers) hopeless(ctx context.Context, w *relay, came time.Time) e
 		return fmt.Errorf("%w: no pilot of site %s sends %s for %s", taskqueue.ErrConflict, w.site, w.file.LFN.Local(), waited.Round(time.Second))
 	}
 	return h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		found, err := t.Sites().Load(w.site)
-		if err != nil {
-			return fmt.Errorf("load site %s: %w", w.site, err)
-		}
+		found := taskqueue.Read(t.Sites().Load(w.site))
 		if len(found) == 0 || t.Clock.Sub(found[0].LastHeard()) >= h.server.config.Timing.RelaySilence {
 			return fmt.Errorf("%w: only caches of site %s have %s, and none of its pilots is heard", taskqueue.ErrConflict, w.site, w.file.LFN.Local())
 		}

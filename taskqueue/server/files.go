@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,9 +36,7 @@ func (h *fileHandlers) RegisterFiles(ctx context.Context, in *pb.RegisterFilesRe
 				}
 			}
 		}
-		if err := callerOf(ctx).namesCopies(t, files); err != nil {
-			return err
-		}
+		taskqueue.Check(callerOf(ctx).namesCopies(t, files))
 		n, err = h.server.turns.rules.RegisterFiles(t, files, in.GetGroup())
 		return err
 	})
@@ -55,15 +52,9 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 	out := &pb.ListFilesResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		after, open, room := task.LFN(after), map[task.WorkflowID]bool{}, pageRoom{entries: size}
-		caching, err := sitesWithPilots(t)
-		if err != nil {
-			return err
-		}
+		caching := sitesWithPilots(t)
 		for {
-			found, err := t.Files().List(in.GetPrefix(), after, loadedAtOnce)
-			if err != nil {
-				return fmt.Errorf("list files: %w", err)
-			}
+			found := taskqueue.Read(t.Files().List(in.GetPrefix(), after, loadedAtOnce))
 			for i := range found {
 				id := found[i].LFN.Workflow()
 				if _, known := open[id]; !known {
@@ -90,16 +81,13 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 // them, though the catalogue may know it until the next pilot there says so.
 type cachingSites map[task.Site]bool
 
-func sitesWithPilots(t *taskqueue.Turn) (cachingSites, error) {
-	sites, err := t.Sites().All()
-	if err != nil {
-		return nil, fmt.Errorf("load sites: %w", err)
-	}
+func sitesWithPilots(t *taskqueue.Turn) cachingSites {
+	sites := taskqueue.Read(t.Sites().All())
 	caching := make(cachingSites, len(sites))
 	for i := range sites {
 		caching[sites[i].Name] = sites[i].Pilots > 0
 	}
-	return caching, nil
+	return caching
 }
 
 func (c cachingSites) file(f task.File) *pb.File {
@@ -120,14 +108,8 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 	}
 	out := &pb.LocateFileResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		f, err := callerOf(ctx).file(t, names...)
-		if err != nil {
-			return err
-		}
-		caching, err := sitesWithPilots(t)
-		if err != nil {
-			return err
-		}
+		f := taskqueue.Read(callerOf(ctx).file(t, names...))
+		caching := sitesWithPilots(t)
 		out.File, out.ProducerTask, out.Readers, out.Lost = caching.file(f.File), string(f.ProducerTask), int32(f.Uses), f.Lost
 		out.Owner, out.Group = f.Owner, f.Group
 		return nil
@@ -144,9 +126,7 @@ func (h *fileHandlers) RemoveFile(ctx context.Context, in *pb.RemoveFileRequest)
 		name = task.SharedPrefix + name
 	}
 	gone, err := h.server.turns.remove(ctx, in.GetDryRun(), func(t *taskqueue.Turn) (taskqueue.Removal, error) {
-		if err := callerOf(ctx).removesFile(t, name); err != nil {
-			return taskqueue.Removal{}, err
-		}
+		taskqueue.Check(callerOf(ctx).removesFile(t, name))
 		return h.server.turns.rules.RemoveFile(t, name, in.GetDryRun())
 	})
 	return &pb.RemoveFileResponse{Removal: gone}, err
@@ -156,10 +136,7 @@ func (h *fileHandlers) RemoveFile(ctx context.Context, in *pb.RemoveFileRequest)
 func (h *fileHandlers) PlanUpload(ctx context.Context, in *pb.PlanUploadRequest) (*pb.PlanUploadResponse, error) {
 	out := &pb.PlanUploadResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
-		}
+		sites := taskqueue.Read(t.Sites().All())
 		storage := make(map[string]string, len(sites))
 		for i := range sites {
 			name := string(sites[i].Name)

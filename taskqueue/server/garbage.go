@@ -75,10 +75,7 @@ func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) (mo
 	var page, named []task.Replica
 	elements := make(map[task.Site]string)
 	err = e.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		sites, err := t.Sites().All()
-		if err != nil {
-			return err
-		}
+		sites := taskqueue.Read(t.Sites().All())
 		var resting []task.Site
 		for i := range sites {
 			elements[sites[i].Name] = sites[i].SE
@@ -119,9 +116,7 @@ func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) (mo
 	}
 	// What was deleted is told to the store even when the server stops now.
 	err = e.turns.update(context.WithoutCancel(ctx), func(t *taskqueue.Turn) error {
-		if err := t.Files().DropGarbage(tried...); err != nil {
-			return err
-		}
+		taskqueue.Check(t.Files().DropGarbage(tried...))
 		if len(failed) == 0 {
 			return nil
 		}

@@ -98,10 +98,7 @@ func (h *siteHandlers) RevokeAccess(ctx context.Context, in *pb.RevokeAccessRequ
 		if notPilot == nil {
 			return h.deny(ctx, t, id)
 		}
-		grants, err := t.Grants().Load(in.GetId())
-		if err != nil {
-			return err
-		}
+		grants := taskqueue.Read(t.Grants().Load(in.GetId()))
 		if len(grants) > 0 {
 			if err := callerOf(ctx).of(string(grants[0].Site)); err != nil {
 				return err
@@ -142,12 +139,12 @@ func (h *siteHandlers) ListAccess(ctx context.Context, in *pb.ListAccessRequest)
 	slices.SortFunc(grants, func(x, y taskqueue.Grant) int { return strings.Compare(key(&x), key(&y)) })
 	out := &pb.ListAccessResponse{}
 	var err error
-	out.Accesses, out.NextPageToken, err = pageOf("accesses", in, grants, key, func(g *taskqueue.Grant) (*pb.Access, error) {
+	out.Accesses, out.NextPageToken, err = pageOf("accesses", in, grants, key, func(g *taskqueue.Grant) *pb.Access {
 		return &pb.Access{
 			Id: g.ID, Role: g.Role, Site: string(g.Site), Label: g.Label,
 			Created: taskpb.Time(g.Created), Expires: taskpb.Time(g.Expires), Revoked: g.Revoked,
 			Person: g.Holder().Name, Groups: g.Groups,
-		}, nil
+		}
 	})
 	return out, err
 }

@@ -120,21 +120,12 @@ func (b *pageBackend) Look(ctx context.Context) (page.Look, error) {
 	look := page.Look{Time: time.Now().UnixMilli(), Sites: []page.SiteLook{}}
 	return look, b.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		look.Sites = look.Sites[:0]
-		var err error
-		if look.Blocked, look.Unstored, err = openWork(t); err != nil {
-			return err
-		}
-		ready, err := t.Tasks().ReadyClasses()
-		if err != nil {
-			return fmt.Errorf("count READY tasks: %w", err)
-		}
+		look.Blocked, look.Unstored = openWork(t)
+		ready := taskqueue.Read(t.Tasks().ReadyClasses())
 		for _, n := range ready {
 			look.Ready += n
 		}
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
-		}
+		sites := taskqueue.Read(t.Sites().All())
 		for i := range sites {
 			look.Sites = append(look.Sites, siteLook(&sites[i], t.Clock))
 		}
@@ -147,18 +138,15 @@ const newestWorkflows = 200
 
 // openWork returns how many tasks of the newest workflows are BLOCKED, and how many
 // of their final outputs are on no storage element yet.
-func openWork(t *taskqueue.Turn) (blocked, unstored int, err error) {
-	newest, err := t.Workflows().List("", "", "", newestWorkflows)
-	if err != nil {
-		return 0, 0, fmt.Errorf("list workflows: %w", err)
-	}
+func openWork(t *taskqueue.Turn) (blocked, unstored int) {
+	newest := taskqueue.Read(t.Workflows().List("", "", "", newestWorkflows))
 	for i := range newest {
 		blocked += newest[i].Counts[task.Blocked]
 		if !newest[i].Over() {
 			unstored += newest[i].Unstored
 		}
 	}
-	return blocked, unstored, nil
+	return blocked, unstored
 }
 
 // unheardAfter is when a site's master counts as not heard: it calls every 2 s.

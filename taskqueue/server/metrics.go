@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -163,29 +162,23 @@ func (m *metrics) Collect(into chan<- prometheus.Metric) {
 	s.tell(metricConnections, float64(strangers.Cut()), "stranger")
 	s.tell(metricConnections, float64(strangers.Heavy()), "heavy")
 	err := m.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
-		}
+		sites := taskqueue.Read(t.Sites().All())
 		all := taskqueue.SiteSums{Methods: make(map[string]uint64)}
 		for i := range sites {
 			addSums(&all, &sites[i].Sums)
-			if err := m.site(t, s, &sites[i]); err != nil {
-				return err
-			}
+			m.site(t, s, &sites[i])
 		}
 		s.sums(&all)
-		if err := s.tasks(t); err != nil {
-			return err
-		}
-		return s.classes(t)
+		s.tasks(t)
+		s.classes(t)
+		return nil
 	})
 	if err != nil {
 		s <- prometheus.NewInvalidMetric(metricReads.about, err)
 	}
 }
 
-func (m *metrics) site(t *taskqueue.Turn, s scrape, site *taskqueue.SiteRecord) error {
+func (m *metrics) site(t *taskqueue.Turn, s scrape, site *taskqueue.SiteRecord) {
 	name := string(site.Name)
 	sums := site.Sums.Reads()
 	for _, source := range task.Sources() {
@@ -200,20 +193,13 @@ func (m *metrics) site(t *taskqueue.Turn, s scrape, site *taskqueue.SiteRecord) 
 	s.tell(metricSlots, float64(site.Capacity.FreeSlots), name, "free")
 	s.tell(metricSlots, float64(max(0, site.Capacity.Slots-site.Capacity.FreeSlots)), name, "busy")
 	s.tell(metricTasks, float64(site.Leased), task.Leased.String(), name)
-	draining, err := t.Pilots().IDsOfSite(site.Name, taskqueue.PilotDraining)
-	if err != nil {
-		return fmt.Errorf("list pilots of %s: %w", site.Name, err)
-	}
+	draining := taskqueue.Read(t.Pilots().IDsOfSite(site.Name, taskqueue.PilotDraining))
 	s.tell(metricPilots, float64(max(0, site.Pilots-len(draining))), name, "alive")
 	s.tell(metricPilots, float64(len(draining)), name, "draining")
 	s.tell(metricPilots, float64(site.Capacity.Stopped), name, "held")
-	waiting, live, err := m.server.waiting(t, site.Name)
-	if err != nil {
-		return err
-	}
+	waiting, live := m.server.waiting(t, site.Name)
 	s.tell(metricDemand, float64(live), name, "yes")
 	s.tell(metricDemand, float64(waiting-live), name, "no")
-	return nil
 }
 
 // addSums adds what is told without a site.
@@ -249,11 +235,8 @@ func (s scrape) sums(all *taskqueue.SiteSums) {
 	s <- prometheus.MustNewConstHistogram(metricDelay, all.DelayCount, all.DelaySum.Seconds(), buckets)
 }
 
-func (s scrape) tasks(t *taskqueue.Turn) error {
-	newest, err := t.Workflows().List("", "", "", countedWorkflows)
-	if err != nil {
-		return fmt.Errorf("list workflows: %w", err)
-	}
+func (s scrape) tasks(t *taskqueue.Turn) {
+	newest := taskqueue.Read(t.Workflows().List("", "", "", countedWorkflows))
 	counts, uploads := make(map[task.State]int), 0
 	for i := range newest {
 		for state, n := range newest[i].Counts {
@@ -267,19 +250,12 @@ func (s scrape) tasks(t *taskqueue.Turn) error {
 		s.tell(metricTasks, float64(counts[state]), state.String(), "")
 	}
 	s.tell(metricUploads, float64(uploads))
-	return nil
 }
 
 // classes tells of READY tasks by what they ask for.
-func (s scrape) classes(t *taskqueue.Turn) error {
-	ready, err := t.Tasks().ReadyClasses()
-	if err != nil {
-		return fmt.Errorf("count READY tasks: %w", err)
-	}
-	interned, err := t.Files().Classes()
-	if err != nil {
-		return fmt.Errorf("load classes: %w", err)
-	}
+func (s scrape) classes(t *taskqueue.Turn) {
+	ready := taskqueue.Read(t.Tasks().ReadyClasses())
+	interned := taskqueue.Read(t.Files().Classes())
 	sums := make(map[string]int)
 	for i := range interned {
 		if n := ready[interned[i].ID]; n > 0 {
@@ -300,5 +276,4 @@ func (s scrape) classes(t *taskqueue.Turn) error {
 		}
 	}
 	s.tell(metricReady, float64(others), "others")
-	return nil
 }

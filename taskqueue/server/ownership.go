@@ -17,20 +17,17 @@ import (
 // workflow does as a whole all may know.
 func (c caller) workflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, error) {
 	var found *taskqueue.Workflow
-	var err error
 	if id, malformed := task.ParseWorkflowID(name); malformed == nil {
-		found, err = first(t.Workflows().Load(id))
+		found = loadWorkflow(t, id)
 	}
-	if err == nil && found == nil {
+	if found == nil {
 		if slash := strings.LastIndexByte(name, '/'); slash >= 0 {
-			found, err = first(listWorkflows(t, name[:slash], name[slash+1:], "", 1))
+			found = first(listWorkflows(t, name[:slash], name[slash+1:], "", 1))
 		} else if task.ValidName(name) {
-			found, err = c.person.NewestNamed(t, name)
+			found = taskqueue.Read(c.person.NewestNamed(t, name))
 		}
 	}
 	switch {
-	case err != nil:
-		return taskqueue.Workflow{}, fmt.Errorf("load workflow %s: %w", name, err)
 	case name == "":
 		return taskqueue.Workflow{}, invalid("no workflow named: give an id or a name")
 	case found == nil || found.Deleted:
@@ -39,11 +36,17 @@ func (c caller) workflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, er
 	return *found, nil
 }
 
-func first(found []taskqueue.Workflow, err error) (*taskqueue.Workflow, error) {
-	if err != nil || len(found) == 0 {
-		return nil, err
+// loadWorkflow returns a workflow by its id; nil if there is none.
+func loadWorkflow(t *taskqueue.Turn, id task.WorkflowID) *taskqueue.Workflow {
+	return first(taskqueue.Read(t.Workflows().Load(id)))
+}
+
+// first is the first of what was found, nil if there is none.
+func first[R any](found []R) *R {
+	if len(found) == 0 {
+		return nil
 	}
-	return &found[0], nil
+	return &found[0]
 }
 
 // sees returns a workflow that the caller may look into.
@@ -81,10 +84,7 @@ func (c caller) seesTask(t *taskqueue.Turn, id task.ID) error {
 
 // file returns the first of some files that is there and that the caller may look at.
 func (c caller) file(t *taskqueue.Turn, names ...task.LFN) (*taskqueue.FileRecord, error) {
-	found, err := t.Files().Load(names...)
-	if err != nil {
-		return nil, fmt.Errorf("load file %s: %w", names[0], err)
-	}
+	found := taskqueue.Read(t.Files().Load(names...))
 	if len(found) == 0 {
 		return nil, taskqueue.NotFound("file", strconv.Quote(string(names[0])))
 	}
@@ -93,13 +93,8 @@ func (c caller) file(t *taskqueue.Turn, names ...task.LFN) (*taskqueue.FileRecor
 
 // task returns the state of a task that the caller may look at.
 func (c caller) task(t *taskqueue.Turn, id task.ID) (*taskqueue.TaskState, error) {
-	if err := c.seesTask(t, id); err != nil {
-		return nil, err
-	}
-	states, err := t.Tasks().Load(id)
-	if err != nil {
-		return nil, fmt.Errorf("load task %s: %w", id, err)
-	}
+	taskqueue.Check(c.seesTask(t, id))
+	states := taskqueue.Read(t.Tasks().Load(id))
 	if len(states) == 0 {
 		return nil, taskqueue.NotFound("task", id)
 	}
@@ -127,9 +122,9 @@ func (c caller) removesFile(t *taskqueue.Turn, name task.LFN) error {
 	case !strings.HasPrefix(string(name), task.SharedPrefix):
 		return invalid("%s is no file: give ID:NAME with the id of a workflow, as `pilotage file list` prints it, or vo:NAME", name)
 	}
-	found, err := t.Files().Load(name)
-	if err != nil || len(found) == 0 {
-		return err // the rules say so
+	found := taskqueue.Read(t.Files().Load(name))
+	if len(found) == 0 {
+		return nil // the rules say so
 	}
 	return c.person.MayChangeFile(&found[0])
 }
@@ -143,9 +138,8 @@ func (c caller) ofFile(t *taskqueue.Turn, name task.LFN) (*taskqueue.Workflow, e
 	}
 	w, err := c.workflow(t, string(id))
 	if errors.Is(err, taskqueue.ErrNotFound) {
-		left, failed := t.Files().Load(name)
-		if failed == nil && len(left) > 0 && left[0].Owner != "" {
-			return &taskqueue.Workflow{ID: id, Owner: left[0].Owner, Group: left[0].Group}, nil
+		if left := first(taskqueue.Read(t.Files().Load(name))); left != nil && left.Owner != "" {
+			return &taskqueue.Workflow{ID: id, Owner: left.Owner, Group: left.Group}, nil
 		}
 	}
 	return &w, notFoundAs(err, "file", name)
@@ -166,8 +160,8 @@ func (c caller) namesCopies(t *taskqueue.Turn, files []task.File) error {
 				if open[id] {
 					continue
 				}
-				w, err := first(t.Workflows().Load(id))
-				if err == nil && w == nil {
+				w, err := loadWorkflow(t, id), error(nil)
+				if w == nil {
 					w, err = c.ofFile(t, task.StoredFile(task.CopyName(replica.URL)))
 				}
 				if err == nil && w != nil && w.Owner != "" {

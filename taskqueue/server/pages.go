@@ -37,7 +37,7 @@ func (r *pageRoom) takes(entry proto.Message) bool {
 
 // pageOf returns the page that a request asks for of a list that is at hand, sorted by its
 // keys, which differ. A page of no given size ends with its bytes.
-func pageOf[T any, P proto.Message](kind string, in pageRequest, list []T, key func(*T) string, entry func(*T) (P, error)) (page []P, next string, err error) {
+func pageOf[T any, P proto.Message](kind string, in pageRequest, list []T, key func(*T) string, entry func(*T) P) (page []P, next string, err error) {
 	size, after, err := pageAsked(kind, in)
 	if err != nil {
 		return nil, "", err
@@ -47,10 +47,7 @@ func pageOf[T any, P proto.Message](kind string, in pageRequest, list []T, key f
 	}
 	first := sort.Search(len(list), func(i int) bool { return key(&list[i]) > after })
 	for room, i := (pageRoom{entries: size}), first; i < len(list); i++ {
-		made, err := entry(&list[i])
-		if err != nil {
-			return nil, "", err
-		}
+		made := entry(&list[i])
 		if !room.takes(made) {
 			return page, pageToken(kind, after), nil
 		}

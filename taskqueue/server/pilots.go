@@ -252,9 +252,7 @@ func (h *pilotHandlers) DrainPilot(ctx context.Context, in *pb.DrainPilotRequest
 		return nil, err
 	}
 	return &pb.DrainPilotResponse{}, h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
-		if err := callerOf(ctx).ofPilot(t, id); err != nil {
-			return err
-		}
+		taskqueue.Check(callerOf(ctx).ofPilot(t, id))
 		return h.server.turns.rules.DrainPilot(t, id)
 	})
 }
@@ -275,22 +273,12 @@ func (h *pilotHandlers) GetPilot(ctx context.Context, in *pb.GetPilotRequest) (*
 	}
 	out := &pb.GetPilotResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		found, err := t.Pilots().Load(id)
-		if err != nil {
-			return fmt.Errorf("load pilot %s: %w", id, err)
-		}
+		found := taskqueue.Read(t.Pilots().Load(id))
 		if len(found) == 0 {
 			return taskqueue.NotFound("pilot", id)
 		}
-		masters, err := mastersOf(t)
-		if err != nil {
-			return err
-		}
-		list, err := describePilots(t, callerOf(ctx), masters, found)
-		if err == nil {
-			out.Pilot = list[0]
-		}
-		return err
+		out.Pilot = describePilots(t, callerOf(ctx), mastersOf(t), found)[0]
+		return nil
 	})
 }
 
@@ -307,32 +295,18 @@ func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest
 	out := &pb.ListPilotsResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		if in.GetSite() != "" {
-			if _, err := loadSite(t, in.GetSite()); err != nil {
-				return err
-			}
+			taskqueue.Read(loadSite(t, in.GetSite()))
 		}
-		ids, err := t.Pilots().IDsOfSite(task.Site(in.GetSite()), states...)
-		if err != nil {
-			return fmt.Errorf("list pilots: %w", err)
-		}
+		ids := taskqueue.Read(t.Pilots().IDsOfSite(task.Site(in.GetSite()), states...))
 		at, shown := slices.BinarySearch(ids, task.PilotID(after))
 		if shown {
 			at++
 		}
-		masters, err := mastersOf(t)
-		if err != nil {
-			return err
-		}
+		masters := mastersOf(t)
 		room := pageRoom{entries: size}
 		for part := range slices.Chunk(ids[at:min(len(ids), at+size+1)], loadedAtOnce) {
-			found, err := t.Pilots().Load(part...)
-			if err != nil {
-				return fmt.Errorf("load pilots: %w", err)
-			}
-			list, err := describePilots(t, callerOf(ctx), masters, found)
-			if err != nil {
-				return err
-			}
+			found := taskqueue.Read(t.Pilots().Load(part...))
+			list := describePilots(t, callerOf(ctx), masters, found)
 			for _, p := range list {
 				if !room.takes(p) {
 					out.NextPageToken = pageToken("pilots", after)
@@ -348,14 +322,11 @@ func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest
 // describePilots adds what runs at pilots and which of them are masters. How an attempt
 // failed, which names files and programs of its owner, only those learn who look after
 // the site, or at everything.
-func describePilots(t *taskqueue.Turn, c caller, masters map[task.PilotID]bool, pilots []taskqueue.PilotRecord) ([]*pb.Pilot, error) {
+func describePilots(t *taskqueue.Turn, c caller, masters map[task.PilotID]bool, pilots []taskqueue.PilotRecord) []*pb.Pilot {
 	list := make([]*pb.Pilot, len(pilots))
 	for i := range pilots {
 		p := &pilots[i]
-		running, err := t.Attempts().RunningAt(p.ID)
-		if err != nil {
-			return nil, fmt.Errorf("load what runs at %s: %w", p.ID, err)
-		}
+		running := taskqueue.Read(t.Attempts().RunningAt(p.ID))
 		list[i] = pilotOf(p, len(running), present(p) && masters[p.ID])
 		if !c.looksAfter(p.Site) {
 			list[i].LastError = ""
@@ -364,20 +335,17 @@ func describePilots(t *taskqueue.Turn, c caller, masters map[task.PilotID]bool, 
 			}
 		}
 	}
-	return list, nil
+	return list
 }
 
 // mastersOf are the pilots that hold the offices of all sites.
-func mastersOf(t *taskqueue.Turn) (map[task.PilotID]bool, error) {
-	sites, err := t.Sites().All()
-	if err != nil {
-		return nil, fmt.Errorf("load sites: %w", err)
-	}
+func mastersOf(t *taskqueue.Turn) map[task.PilotID]bool {
+	sites := taskqueue.Read(t.Sites().All())
 	masters := make(map[task.PilotID]bool)
 	for i := range sites {
 		masters[sites[i].Master] = !sites[i].Resigned
 	}
-	return masters, nil
+	return masters
 }
 
 // present tells whether a pilot counts as a live member of its site.

@@ -35,21 +35,21 @@ type revocations struct {
 }
 
 // revocationsIn are what the database has.
-func (a *access) revocationsIn(t *taskqueue.Turn) (r revocations, err error) {
-	grants, err1 := t.Grants().All()
+func (a *access) revocationsIn(t *taskqueue.Turn) (r revocations) {
+	grants := taskqueue.Read(t.Grants().All())
 	for i := range grants {
 		if grants[i].Revoked && time.Now().Before(grants[i].Expires) {
 			r.Accesses = append(r.Accesses, grants[i].ID)
 		}
 	}
-	sites, err2 := t.Sites().All()
+	sites := taskqueue.Read(t.Sites().All())
 	for i := range sites {
 		r.Pilots = append(r.Pilots, sites[i].Denied...)
 	}
-	r.Bans, err = a.turns.rules.Bans(t)
+	r.Bans = taskqueue.Read(a.turns.rules.Bans(t))
 	slices.Sort(r.Accesses)
 	slices.Sort(r.Pilots)
-	return r, errors.Join(err, err1, err2)
+	return r
 }
 
 // keep writes the file, if it says something else. Without it a revocation counts as
@@ -84,7 +84,7 @@ func (a *access) recall(ctx context.Context) error {
 		return fmt.Errorf("what was revoked and banned (delete the file to forget what the database does not know): %s: %w", path, err)
 	}
 	a.revoked = content
-	known, err := seen(ctx, a.turns, a.revocationsIn)
+	known, err := seen(ctx, a.turns, func(t *taskqueue.Turn) (revocations, error) { return a.revocationsIn(t), nil })
 	if err != nil {
 		return err
 	}

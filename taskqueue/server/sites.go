@@ -28,10 +28,7 @@ type siteHandlers struct {
 
 // loadSite returns a site.
 func loadSite(t *taskqueue.Turn, name string) (*taskqueue.SiteRecord, error) {
-	found, err := t.Sites().Load(task.Site(name))
-	if err != nil {
-		return nil, fmt.Errorf("load site %s: %w", name, err)
-	}
+	found := taskqueue.Read(t.Sites().Load(task.Site(name)))
 	if len(found) == 0 {
 		return nil, taskqueue.NotFound("site", strconv.Quote(name))
 	}
@@ -57,10 +54,7 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 	}
 	out := &pb.AddSiteResponse{}
 	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		changed, err := keepSettings(t, site, in.GetUpdateMask())
-		if err != nil {
-			return err
-		}
+		changed := taskqueue.Read(keepSettings(t, site, in.GetUpdateMask()))
 		if out.Created, err = h.server.turns.rules.AddSite(t, changed); err != nil {
 			return err
 		}
@@ -82,10 +76,7 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 // keepSettings takes over, from a site that exists, the settings that a mask
 // does not name.
 func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskpb.FieldMask) (taskqueue.SiteRecord, error) {
-	known, err := t.Sites().Load(site.Name)
-	if err != nil {
-		return site, fmt.Errorf("load site %s: %w", site.Name, err)
-	}
+	known := taskqueue.Read(t.Sites().Load(site.Name))
 	if mask == nil || len(known) == 0 {
 		return site, nil
 	}
@@ -141,20 +132,13 @@ func (h *siteHandlers) RemoveSite(ctx context.Context, in *pb.RemoveSiteRequest)
 func (h *siteHandlers) ListSites(ctx context.Context, in *pb.ListSitesRequest) (*pb.ListSitesResponse, error) {
 	h.server.storeRequests(ctx)
 	out := &pb.ListSitesResponse{}
-	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
-		}
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+		sites := taskqueue.Read(t.Sites().All())
 		name := func(s *taskqueue.SiteRecord) string { return string(s.Name) }
-		out.Sites, out.NextPageToken, err = pageOf("sites", in, sites, name, func(s *taskqueue.SiteRecord) (*pb.Site, error) {
+		out.Sites, out.NextPageToken, err = pageOf("sites", in, sites, name, func(s *taskqueue.SiteRecord) *pb.Site {
 			site := h.server.siteOf(s, callerOf(ctx), t.Clock)
-			waiting, err := h.server.turns.rules.Waiting(t, s.Name, h.server.shown.factories.sends(time.Now()))
-			if err != nil {
-				return nil, fmt.Errorf("sum up what waits for %s: %w", s.Name, err)
-			}
-			site.Waiting = int32(waiting)
-			return site, nil
+			site.Waiting = int32(taskqueue.Read(h.server.turns.rules.Waiting(t, s.Name, h.server.shown.factories.sends(time.Now()))))
+			return site
 		})
 		return err
 	})
@@ -162,11 +146,8 @@ func (h *siteHandlers) ListSites(ctx context.Context, in *pb.ListSitesRequest) (
 
 // waiting returns how many tasks wait for a site's pilots, and how many of them a live
 // pilot can run.
-func (s *Server) waiting(t *taskqueue.Turn, site task.Site) (all, live int, err error) {
-	demand, err := s.turns.rules.Demand(t, site, s.shown.factories.sends(time.Now()))
-	if err != nil {
-		return 0, 0, fmt.Errorf("sum up what waits for %s: %w", site, err)
-	}
+func (s *Server) waiting(t *taskqueue.Turn, site task.Site) (all, live int) {
+	demand := taskqueue.Read(s.turns.rules.Demand(t, site, s.shown.factories.sends(time.Now())))
 	all = demand.More
 	for i := range demand.Classes {
 		all += demand.Classes[i].Tasks
@@ -174,7 +155,7 @@ func (s *Server) waiting(t *taskqueue.Turn, site task.Site) (all, live int, err 
 			live += demand.Classes[i].Tasks
 		}
 	}
-	return all, live, nil
+	return all, live
 }
 
 // mostSoleCopies bounds the files of which only caches have a copy that are counted.
@@ -185,16 +166,10 @@ func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.
 	h.server.storeRequests(ctx)
 	out := &pb.GetSiteResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		site, err := loadSite(t, in.GetName())
-		if err != nil {
-			return err
-		}
+		site := taskqueue.Read(loadSite(t, in.GetName()))
 		c := callerOf(ctx)
 		out.Site, out.Nodes = h.server.siteOf(site, c, t.Clock), setBack(site.Marks(t.Clock), c.looksAfter(site.Name))
-		alone, err := t.Files().OnlyAnnouncedAt(site.Name, "", mostSoleCopies)
-		if err != nil {
-			return fmt.Errorf("list files that only caches of %s have: %w", site.Name, err)
-		}
+		alone := taskqueue.Read(t.Files().OnlyAnnouncedAt(site.Name, "", mostSoleCopies))
 		out.SoleCopies = int32(len(alone))
 		if since := in.GetSince().AsDuration(); since > 0 {
 			then, kept := h.server.shown.page.Before(since)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -24,10 +23,7 @@ func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRe
 		if in.GetMine() {
 			owner = callerOf(ctx).person.Name
 		}
-		found, err := listWorkflows(t, owner, in.GetName(), task.WorkflowID(after), size+1)
-		if err != nil {
-			return fmt.Errorf("list workflows: %w", err)
-		}
+		found := listWorkflows(t, owner, in.GetName(), task.WorkflowID(after), size+1)
 		room := pageRoom{entries: size}
 		for i, w := range found {
 			listed := workflowOf(w)
@@ -42,16 +38,16 @@ func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRe
 }
 
 // listWorkflows lists workflows but for those that are being cleared away.
-func listWorkflows(t *taskqueue.Turn, owner, name string, after task.WorkflowID, limit int) (standing []taskqueue.Workflow, err error) {
+func listWorkflows(t *taskqueue.Turn, owner, name string, after task.WorkflowID, limit int) (standing []taskqueue.Workflow) {
 	for {
-		page, err := t.Workflows().List(owner, name, after, limit)
+		page := taskqueue.Read(t.Workflows().List(owner, name, after, limit))
 		for i := range page {
 			if after = page[i].ID; !page[i].Deleted && len(standing) < limit {
 				standing = append(standing, page[i])
 			}
 		}
-		if err != nil || len(page) < limit || len(standing) == limit {
-			return standing, err
+		if len(page) < limit || len(standing) == limit {
+			return standing
 		}
 	}
 }
@@ -72,20 +68,11 @@ func (h *taskHandlers) ListTasks(ctx context.Context, in *pb.ListTasksRequest) (
 	}
 	out := &pb.ListTasksResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		w, err := callerOf(ctx).sees(t, in.GetWorkflow())
-		if err != nil {
-			return err
-		}
-		found, err := t.Tasks().InWorkflow(w.ID, after, size+1, states...)
-		if err != nil {
-			return fmt.Errorf("list tasks of %s: %w", w.ID, err)
-		}
+		w := taskqueue.Read(callerOf(ctx).sees(t, in.GetWorkflow()))
+		found := taskqueue.Read(t.Tasks().InWorkflow(w.ID, after, size+1, states...))
 		room := pageRoom{entries: size}
 		for part := range slices.Chunk(found, loadedAtOnce) {
-			infos, err := listedTasks(t, part, in.GetFull())
-			if err != nil {
-				return err
-			}
+			infos := listedTasks(t, part, in.GetFull())
 			for i, info := range infos {
 				if !room.takes(info) {
 					out.NextPageToken = pageToken("tasks", strconv.FormatUint(after, 10))
@@ -99,7 +86,7 @@ func (h *taskHandlers) ListTasks(ctx context.Context, in *pb.ListTasksRequest) (
 }
 
 // listedTasks describes tasks, and if they are to be full adds descriptions and attempts.
-func listedTasks(t *taskqueue.Turn, states []taskqueue.TaskState, full bool) ([]*pb.TaskInfo, error) {
+func listedTasks(t *taskqueue.Turn, states []taskqueue.TaskState, full bool) []*pb.TaskInfo {
 	if full {
 		return fullTasks(t, states)
 	}
@@ -107,32 +94,26 @@ func listedTasks(t *taskqueue.Turn, states []taskqueue.TaskState, full bool) ([]
 	for i := range states {
 		infos[i] = taskInfo(&states[i], nil, nil)
 	}
-	return infos, nil
+	return infos
 }
 
 // fullTasks adds descriptions and attempts to states.
-func fullTasks(t *taskqueue.Turn, states []taskqueue.TaskState) ([]*pb.TaskInfo, error) {
+func fullTasks(t *taskqueue.Turn, states []taskqueue.TaskState) []*pb.TaskInfo {
 	ids := make([]task.ID, len(states))
 	for i := range states {
 		ids[i] = states[i].ID
 	}
-	described, err := t.Tasks().Describe(ids...)
-	if err != nil {
-		return nil, fmt.Errorf("load tasks: %w", err)
-	}
+	described := taskqueue.Read(t.Tasks().Describe(ids...))
 	specs := make(map[task.ID]*task.Task, len(described))
 	for i := range described {
 		specs[described[i].ID] = &described[i]
 	}
 	infos := make([]*pb.TaskInfo, len(states))
 	for i := range states {
-		attempts, err := t.Attempts().OfTask(states[i].ID)
-		if err != nil {
-			return nil, fmt.Errorf("load attempts of %s: %w", states[i].ID, err)
-		}
+		attempts := taskqueue.Read(t.Attempts().OfTask(states[i].ID))
 		infos[i] = taskInfo(&states[i], specs[states[i].ID], attempts)
 	}
-	return infos, nil
+	return infos
 }
 
 // ListWorkflowOutputs lists a workflow's final outputs in the order declared.
@@ -143,16 +124,10 @@ func (h *taskHandlers) ListWorkflowOutputs(ctx context.Context, in *pb.ListWorkf
 	}
 	out := &pb.ListWorkflowOutputsResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		w, err := callerOf(ctx).sees(t, in.GetWorkflow())
-		if err != nil {
-			return err
-		}
+		w := taskqueue.Read(callerOf(ctx).sees(t, in.GetWorkflow()))
 		room := pageRoom{entries: size}
 		for part := range slices.Chunk(w.Outputs[min(from, uint64(len(w.Outputs))):], loadedAtOnce) {
-			records, err := t.Files().Load(part...)
-			if err != nil {
-				return fmt.Errorf("load outputs of %s: %w", w.ID, err)
-			}
+			records := taskqueue.Read(t.Files().Load(part...))
 			for i := range records {
 				file := taskpb.File(records[i].File)
 				if !room.takes(file) {

@@ -62,9 +62,7 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 		return nil, invalid("a workflow that is only to be looked at is sent in one part")
 	}
 	out, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Submitted, error) {
-		if err := callerOf(ctx).namesCopies(t, submission.Files); err != nil {
-			return taskqueue.Submitted{}, err
-		}
+		taskqueue.Check(callerOf(ctx).namesCopies(t, submission.Files))
 		out, err := h.server.turns.rules.Submit(t, submission)
 		if err == nil && in.GetDryRun() {
 			err = errDryRun
@@ -115,39 +113,23 @@ func (ts *turns) remove(ctx context.Context, dry bool, rule func(*taskqueue.Turn
 func (h *taskHandlers) GetWorkflow(ctx context.Context, in *pb.GetWorkflowRequest) (*pb.GetWorkflowResponse, error) {
 	out := &pb.GetWorkflowResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		w, err := callerOf(ctx).workflow(t, in.GetWorkflow())
-		if err != nil {
-			return err
-		}
-		out.Workflow, err = describedWorkflow(t, w)
-		return err
+		out.Workflow = describedWorkflow(t, taskqueue.Read(callerOf(ctx).workflow(t, in.GetWorkflow())))
+		return nil
 	})
 }
 
 // CancelWorkflow cancels what has not ended.
 func (h *taskHandlers) CancelWorkflow(ctx context.Context, in *pb.CancelWorkflowRequest) (*pb.CancelWorkflowResponse, error) {
-	n := 0
-	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
-		w, err := callerOf(ctx).changes(t, in.GetWorkflow())
-		if err != nil {
-			return err
-		}
-		n, err = h.server.turns.rules.CancelWorkflow(t, w.ID)
-		return err
+	n, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (int, error) {
+		return h.server.turns.rules.CancelWorkflow(t, taskqueue.Read(callerOf(ctx).changes(t, in.GetWorkflow())).ID)
 	})
 	return &pb.CancelWorkflowResponse{Cancelled: int32(n)}, err
 }
 
 // RetryWorkflow reopens what ended badly.
 func (h *taskHandlers) RetryWorkflow(ctx context.Context, in *pb.RetryWorkflowRequest) (*pb.RetryWorkflowResponse, error) {
-	n := 0
-	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
-		w, err := callerOf(ctx).changes(t, in.GetWorkflow())
-		if err != nil {
-			return err
-		}
-		n, err = h.server.turns.rules.RetryWorkflow(t, w.ID, in.GetFailedOnly())
-		return err
+	n, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (int, error) {
+		return h.server.turns.rules.RetryWorkflow(t, taskqueue.Read(callerOf(ctx).changes(t, in.GetWorkflow())).ID, in.GetFailedOnly())
 	})
 	return &pb.RetryWorkflowResponse{Retried: int32(n)}, err
 }
@@ -178,15 +160,11 @@ func (h *taskHandlers) change(ctx context.Context, text string, rule func(*taskq
 	if err != nil {
 		return 0, err
 	}
-	n := 0
-	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		if _, err := callerOf(ctx).changes(t, string(id.Workflow())); err != nil {
-			return notFoundAs(err, "task", id)
-		}
-		n, err = rule(t, id)
-		return err
+	return changed(ctx, h.server.turns, func(t *taskqueue.Turn) (int, error) {
+		_, err := callerOf(ctx).changes(t, string(id.Workflow()))
+		taskqueue.Check(notFoundAs(err, "task", id))
+		return rule(t, id)
 	})
-	return n, err
 }
 
 // ExplainTask says why a task is where it is.
@@ -196,9 +174,7 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 		return nil, err
 	}
 	e, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Explanation, error) {
-		if err := callerOf(ctx).seesTask(t, id); err != nil {
-			return taskqueue.Explanation{}, err
-		}
+		taskqueue.Check(callerOf(ctx).seesTask(t, id))
 		return h.server.turns.rules.Explain(t, id)
 	})
 	if err != nil {
@@ -246,15 +222,9 @@ func (h *taskHandlers) GetTask(ctx context.Context, in *pb.GetTaskRequest) (*pb.
 	}
 	out := &pb.GetTaskResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		state, err := callerOf(ctx).task(t, id)
-		if err != nil {
-			return err
-		}
-		full, err := fullTasks(t, []taskqueue.TaskState{*state})
-		if err == nil {
-			out.Task = full[0]
-		}
-		return err
+		state := taskqueue.Read(callerOf(ctx).task(t, id))
+		out.Task = fullTasks(t, []taskqueue.TaskState{*state})[0]
+		return nil
 	})
 }
 
@@ -266,14 +236,8 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 	}
 	out := &pb.GetTaskLogsResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		state, err := callerOf(ctx).task(t, id)
-		if err != nil {
-			return err
-		}
-		attempts, err := t.Attempts().OfTask(id)
-		if err != nil {
-			return fmt.Errorf("load attempts of %s: %w", id, err)
-		}
+		state := taskqueue.Read(callerOf(ctx).task(t, id))
+		attempts := taskqueue.Read(t.Attempts().OfTask(id))
 		if len(attempts) == 0 {
 			because := ""
 			if state.Reason != "" {

@@ -44,19 +44,13 @@ func overWhy(w taskqueue.Workflow, cached []string) string {
 
 // describedWorkflow names those outputs with their sites, as far as a first look
 // finds them.
-func describedWorkflow(t *taskqueue.Turn, w taskqueue.Workflow) (*pb.Workflow, error) {
+func describedWorkflow(t *taskqueue.Turn, w taskqueue.Workflow) *pb.Workflow {
 	const most, looked = 3, 1000
 	if w.Homeless == 0 || !w.Over() {
-		return workflowOf(w), nil
+		return workflowOf(w)
 	}
-	sites, err := t.Sites().Load(slices.Sorted(maps.Keys(w.Held))...)
-	if err != nil {
-		return nil, fmt.Errorf("load sites: %w", err)
-	}
-	files, err := t.Files().Load(w.Outputs[:min(looked, len(w.Outputs))]...)
-	if err != nil {
-		return nil, fmt.Errorf("load outputs of %s: %w", w.ID, err)
-	}
+	sites := taskqueue.Read(t.Sites().Load(slices.Sorted(maps.Keys(w.Held))...))
+	files := taskqueue.Read(t.Files().Load(w.Outputs[:min(looked, len(w.Outputs))]...))
 	var cached []string
 	for i := range files {
 		site := files[i].HeldAt()
@@ -65,7 +59,7 @@ func describedWorkflow(t *taskqueue.Turn, w taskqueue.Workflow) (*pb.Workflow, e
 			cached = append(cached, fmt.Sprintf("%s (%s)", files[i].LFN.Local(), site))
 		}
 	}
-	return workflowOf(w, cached...), nil
+	return workflowOf(w, cached...)
 }
 
 // workflowState sums up the states of a workflow's tasks.

@@ -70,7 +70,7 @@ func (ts *turns) commit(ctx context.Context, clock taskqueue.Instant, change fun
 		defer worked.since(time.Now())
 		effects = &taskqueue.Effects{}
 		random := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])))
-		return change(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects, By: by, Token: c.token})
+		return taskqueue.In(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects, By: by, Token: c.token}, change)
 	})
 	if err != nil {
 		ts.failed(err)
@@ -104,7 +104,7 @@ func (ts *turns) view(ctx context.Context, read func(*taskqueue.Turn) error) err
 	defer worked.leave()
 	err = ts.store.View(ctx, func(tx taskqueue.Tx) error {
 		defer worked.since(time.Now())
-		return read(&taskqueue.Turn{Tx: tx, Clock: ts.clock.now(), Wall: time.Now()})
+		return taskqueue.In(&taskqueue.Turn{Tx: tx, Clock: ts.clock.now(), Wall: time.Now()}, read)
 	})
 	return storeFailure(err)
 }

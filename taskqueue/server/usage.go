@@ -54,7 +54,7 @@ func (h *taskHandlers) GetUsage(ctx context.Context, in *pb.GetUsageRequest) (*p
 	rows := slices.SortedFunc(maps.Values(sums), func(a, b *taskqueue.Usage) int { return strings.Compare(usageText(a), usageText(b)) })
 	out := &pb.GetUsageResponse{}
 	key := func(u **taskqueue.Usage) string { return usageText(*u) }
-	out.Usage, out.NextPageToken, err = pageOf("usage", in, rows, key, func(u **taskqueue.Usage) (*pb.Usage, error) { return usageOf(*u), nil })
+	out.Usage, out.NextPageToken, err = pageOf("usage", in, rows, key, func(u **taskqueue.Usage) *pb.Usage { return usageOf(*u) })
 	return out, err
 }
 

@@ -92,11 +92,10 @@ func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream gr
 		}
 		var w taskqueue.Workflow
 		var described *pb.Workflow
-		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-			if w, err = callerOf(ctx).workflow(t, string(id)); err == nil {
-				described, err = describedWorkflow(t, w)
-			}
-			return err
+		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+			w = taskqueue.Read(callerOf(ctx).workflow(t, string(id)))
+			described = describedWorkflow(t, w)
+			return nil
 		}); err != nil {
 			return err
 		}

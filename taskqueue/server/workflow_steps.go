@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +51,7 @@ func (h *taskHandlers) GetWorkflowSteps(ctx context.Context, in *pb.GetWorkflowS
 	}
 	return h.server.shown.steps.Get(ctx, string(w.ID), func() (*pb.GetWorkflowStepsResponse, time.Time, error) {
 		began := time.Now()
-		reply, err := seen(ofQueue(ctx), h.server.turns, func(t *taskqueue.Turn) (*pb.GetWorkflowStepsResponse, error) { return sumSteps(t, w.ID) })
+		reply, err := seen(ofQueue(ctx), h.server.turns, func(t *taskqueue.Turn) (*pb.GetWorkflowStepsResponse, error) { return sumSteps(t, w.ID), nil })
 		return reply, time.Now().Add(max(keepSteps, keepStepsCost*time.Since(began))), err
 	})
 }
@@ -65,16 +64,13 @@ type stepTally struct {
 	seen   int
 }
 
-func sumSteps(t *taskqueue.Turn, id task.WorkflowID) (*pb.GetWorkflowStepsResponse, error) {
+func sumSteps(t *taskqueue.Turn, id task.WorkflowID) *pb.GetWorkflowStepsResponse {
 	steps := make(map[string]*stepTally)
 	failures := make(map[string]*pb.FailureGroup)
 	reply := &pb.GetWorkflowStepsResponse{}
 	order := []*stepTally{}
 	for after, total := uint64(0), 0; ; {
-		states, err := t.Tasks().InWorkflow(id, after, maxPage)
-		if err != nil {
-			return nil, fmt.Errorf("list tasks of %s: %w", id, err)
-		}
+		states := taskqueue.Read(t.Tasks().InWorkflow(id, after, maxPage))
 		for i := range states {
 			s := &states[i]
 			name := taskqueue.StepOf(s.ID)
@@ -101,9 +97,7 @@ func sumSteps(t *taskqueue.Turn, id task.WorkflowID) (*pb.GetWorkflowStepsRespon
 		}
 	}
 	for _, step := range order {
-		if err := step.look(t); err != nil {
-			return nil, err
-		}
+		step.look(t)
 		reply.Steps = append(reply.Steps, &step.WorkflowStep)
 	}
 	for _, group := range failures {
@@ -115,7 +109,7 @@ func sumSteps(t *taskqueue.Turn, id task.WorkflowID) (*pb.GetWorkflowStepsRespon
 	if left, known := timeLeft(reply.GetSteps()); known {
 		reply.Left = durationpb.New(left)
 	}
-	return reply, nil
+	return reply
 }
 
 // add counts a task. The first ones are looked at, and then ever fewer.
@@ -166,11 +160,8 @@ func noteFailure(failures map[string]*pb.FailureGroup, s *taskqueue.TaskState, s
 }
 
 // look finds out what a step reads and how long it runs, from some of its tasks.
-func (s *stepTally) look(t *taskqueue.Turn) error {
-	specs, err := t.Tasks().Describe(s.sample...)
-	if err != nil {
-		return fmt.Errorf("load tasks of step %s: %w", s.GetName(), err)
-	}
+func (s *stepTally) look(t *taskqueue.Turn) {
+	specs := taskqueue.Read(t.Tasks().Describe(s.sample...))
 	var read []task.LFN
 	for i := range specs {
 		for _, in := range specs[i].Inputs[:min(len(specs[i].Inputs), 200)] {
@@ -178,10 +169,7 @@ func (s *stepTally) look(t *taskqueue.Turn) error {
 		}
 	}
 	slices.Sort(read)
-	files, err := t.Files().Load(slices.Compact(read)...)
-	if err != nil {
-		return fmt.Errorf("load files that step %s reads: %w", s.GetName(), err)
-	}
+	files := taskqueue.Read(t.Files().Load(slices.Compact(read)...))
 	for i := range files {
 		maker := taskqueue.StepOf(files[i].ProducerTask)
 		if maker != "" && maker != s.GetName() && len(s.GetAfter()) < mostMakers && !slices.Contains(s.GetAfter(), maker) {
@@ -191,10 +179,7 @@ func (s *stepTally) look(t *taskqueue.Turn) error {
 	slices.SortFunc(s.After, strings.Compare)
 	var runs, stages []float64
 	for _, id := range s.ended {
-		attempts, err := t.Attempts().OfTask(id)
-		if err != nil {
-			return fmt.Errorf("load attempts of %s: %w", id, err)
-		}
+		attempts := taskqueue.Read(t.Attempts().OfTask(id))
 		for i := range attempts {
 			if a := &attempts[i]; a.State == taskqueue.AttemptSucceeded {
 				runs, stages = append(runs, a.Outcome.Run.Seconds()), append(stages, a.Outcome.StageIn.Seconds())
@@ -202,7 +187,6 @@ func (s *stepTally) look(t *taskqueue.Turn) error {
 		}
 	}
 	s.RunSeconds, s.StageInSeconds = median(runs), median(stages)
-	return nil
 }
 
 func median(values []float64) float64 {
