@@ -73,7 +73,7 @@ func (q *Queue) Update(change func(*taskqueue.Turn) error) (effects taskqueue.Ef
 	changed := false
 	err = q.store.Update(context.Background(), func(tx taskqueue.Tx) error {
 		effects = taskqueue.Effects{}
-		err := change(q.turn(tx, &effects))
+		err := taskqueue.In(q.turn(tx, &effects), change)
 		changed = tx.Changed()
 		return err
 	})
@@ -88,7 +88,7 @@ func (q *Queue) Update(change func(*taskqueue.Turn) error) (effects taskqueue.Ef
 // View reads what the queue keeps.
 func (q *Queue) View(read func(*taskqueue.Turn) error) error {
 	return q.store.View(context.Background(), func(tx taskqueue.Tx) error {
-		return read(q.turn(tx, &taskqueue.Effects{}))
+		return taskqueue.In(q.turn(tx, &taskqueue.Effects{}), read)
 	})
 }
 

@@ -39,38 +39,27 @@ func (m *Matchmaker) Refresh(t *taskqueue.Turn, site task.Site) error {
 	if r == nil {
 		return nil
 	}
-	if !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 {
-		return m.fill(t, r)
-	}
-	ids := r.due(t.Clock)
-	if len(ids) == 0 {
+	return taskqueue.In(t, func(t *taskqueue.Turn) error {
+		if !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 {
+			m.fill(t, r)
+		} else if ids := r.due(t.Clock); len(ids) > 0 {
+			states := taskqueue.Read(t.Tasks().Load(ids...))
+			for _, id := range ids {
+				delete(r.again, id)
+			}
+			r.filled = false // should the turn end here
+			m.put(t, r, states)
+			r.filled = true
+		}
 		return nil
-	}
-	states, err := t.Tasks().Load(ids...)
-	if err != nil {
-		return fmt.Errorf("load tasks: %w", err)
-	}
-	for _, id := range ids {
-		delete(r.again, id)
-	}
-	if err := m.put(t, r, states); err != nil {
-		r.filled = false
-		return err
-	}
-	return nil
+	})
 }
 
 // fill reads all READY tasks that the site may run, as far as the window
 // reaches.
-func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) error {
-	counts, err := t.Tasks().ReadyClasses()
-	if err != nil {
-		return fmt.Errorf("count READY tasks: %w", err)
-	}
-	ids := slices.Sorted(maps.Keys(counts))
-	if err := m.knowClasses(t, ids); err != nil {
-		return err
-	}
+func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) {
+	ids := slices.Sorted(maps.Keys(taskqueue.Read(t.Tasks().ReadyClasses())))
+	m.knowClasses(t, ids)
 	clear(r.again)
 	known := make(map[task.ID]bool)
 	for _, window := range []int{fewFirst, m.config.Match.Window} { // no class is crowded out
@@ -79,17 +68,12 @@ func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) error {
 			if class := m.classes[id]; class == nil || !class.Allows(r.record.Name) {
 				continue
 			}
-			states, err := t.Tasks().ReadyIn(id, t.Clock.Add(m.config.Retry.BackoffMax), window)
-			if err != nil {
-				return fmt.Errorf("load READY tasks: %w", err)
-			}
+			states := taskqueue.Read(t.Tasks().ReadyIn(id, t.Clock.Add(m.config.Retry.BackoffMax), window))
 			r.cut = r.cut || len(states) == window
 			for i := range states {
 				known[states[i].ID] = true
 			}
-			if err := m.put(t, r, states); err != nil {
-				return err
-			}
+			m.put(t, r, states)
 		}
 	}
 	for _, id := range r.pool.IDs() {
@@ -98,7 +82,6 @@ func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) error {
 		}
 	}
 	r.filled = true
-	return nil
 }
 
 // fewFirst is how many tasks of each class are looked at before all others.
@@ -106,32 +89,26 @@ const fewFirst = 16
 
 // knowClasses makes sure that eligibility classes are known; they never change,
 // and those that have gone are forgotten here as well.
-func (m *Matchmaker) knowClasses(t *taskqueue.Turn, ids []taskqueue.ClassID) error {
+func (m *Matchmaker) knowClasses(t *taskqueue.Turn, ids []taskqueue.ClassID) {
 	if !slices.ContainsFunc(ids, func(id taskqueue.ClassID) bool { return m.classes[id] == nil }) {
-		return nil
+		return
 	}
-	all, err := t.Files().Classes()
-	if err != nil {
-		return fmt.Errorf("load eligibility classes: %w", err)
-	}
+	all := taskqueue.Read(t.Files().Classes())
 	clear(m.classes)
 	for i := range all {
 		m.classes[all[i].ID] = &all[i]
 	}
-	return nil
 }
 
 // put takes tasks into the image or out of it, as their states tell.
-func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskState) error {
+func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskState) {
 	var classes []taskqueue.ClassID
 	for i := range states {
 		if states[i].State == task.Ready {
 			classes = append(classes, states[i].Class)
 		}
 	}
-	if err := m.knowClasses(t, classes); err != nil {
-		return err
-	}
+	m.knowClasses(t, classes)
 	var ready []*taskqueue.TaskState
 	for i := range states {
 		s := &states[i]
@@ -139,10 +116,7 @@ func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskStat
 		may := s.State == task.Ready && class != nil && class.Allows(r.record.Name)
 		var from taskqueue.Instant
 		if may {
-			var err error
-			if from, err = m.from(t, r, s, class); err != nil {
-				return err
-			}
+			from = m.from(t, r, s, class)
 		}
 		switch {
 		case may && from > t.Clock:
@@ -155,61 +129,52 @@ func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskStat
 		}
 		r.pool.Remove(s.ID)
 	}
-	return m.offer(t, r, ready)
+	m.offer(t, r, ready)
 }
 
 // from is when a site may have a task: after its backoff, and later when
 // another live site has most of its input, or could keep what it makes, or has a
 // node while all of this one have failed it.
-func (m *Matchmaker) from(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, class *taskqueue.Eligibility) (taskqueue.Instant, error) {
-	until, err := taskqueue.LeftUntil(t, m.config, &r.record, s, class)
-	if err != nil {
-		return 0, fmt.Errorf("look for another site for %s: %w", s.ID, err)
-	}
+func (m *Matchmaker) from(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, class *taskqueue.Eligibility) taskqueue.Instant {
+	until := taskqueue.Read(taskqueue.LeftUntil(t, m.config, &r.record, s, class))
 	if class.Prefer != "" && class.Prefer != r.record.Name && slices.Contains(m.live, class.Prefer) ||
 		class.Final && r.record.SE == "" && slices.ContainsFunc(m.storing, class.Allows) {
 		until = max(until, s.NotBefore.Add(m.config.HandOut.ShareWait))
 	}
-	return max(until, s.NotBefore), nil
+	return max(until, s.NotBefore)
 }
 
 // avoid lists the nodes of a site, where the queue matches, that are not to get
 // a READY task that has failed there: while there are others, and for a while.
-func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) ([]string, error) {
+func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) []string {
 	until := s.NotBefore.Add(m.config.HandOut.ElsewhereWait)
 	if until <= t.Clock {
-		return nil, nil
+		return nil
 	}
-	nodes, err := taskqueue.FailedAt(t, s)
-	if err != nil || len(nodes) == 0 {
-		return nil, err
+	nodes := taskqueue.Read(taskqueue.FailedAt(t, s))
+	if len(nodes) == 0 {
+		return nil
 	}
 	for _, g := range r.pilots {
 		if !slices.Contains(nodes, g.node) && r.nodes.State(g.node) != health.Held {
 			r.again[s.ID] = until
-			return nodes, nil
+			return nodes
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // offer puts tasks up that a site may have now.
-func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskState) error {
+func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskState) {
 	specs, files, err := taskqueue.Inputs(t, ready)
-	if err != nil {
-		return fmt.Errorf("load what tasks read: %w", err)
-	}
+	taskqueue.Check(err)
 	for _, s := range ready {
 		spec := specs[s.ID]
 		if spec == nil {
-			return fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID)
+			taskqueue.Check(fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID))
 		}
 		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority, Since: moment(s.NotBefore)}
-		avoid, err := m.avoid(t, r, s)
-		if err != nil {
-			return err
-		}
-		waiting.Task.Require = matcher.Elsewhere(waiting.Task.Require, avoid)
+		waiting.Task.Require = matcher.Elsewhere(waiting.Task.Require, m.avoid(t, r, s))
 		var readable bool
 		if waiting.Files, waiting.Needs, readable = r.inputs(spec, files); !readable {
 			r.pool.Remove(s.ID)
@@ -218,7 +183,6 @@ func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskSt
 		r.pool.Add(waiting)
 		r.fresh = append(r.fresh, s.ID)
 	}
-	return nil
 }
 
 // listed is what expressions may look at, with the rank that the site gives to

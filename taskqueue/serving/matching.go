@@ -13,7 +13,8 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
 
-// Turns are how the rules read and change what the store has.
+// Turns are how the rules read and change what the store has: what Update and View are
+// given they carry out by taskqueue.In.
 type Turns struct {
 	Rules        *taskqueue.Rules
 	Update, View func(context.Context, func(*taskqueue.Turn) error) error
@@ -204,23 +205,16 @@ func (m *Matching) LookAfter(ctx context.Context) error {
 	}
 	var central []centralSite
 	err := m.turns.View(ctx, func(t *taskqueue.Turn) error {
-		all, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
-		}
+		all := taskqueue.Read(t.Sites().All())
 		central = nil
 		for i := range all {
-			if !all[i].InForce().Central() {
-				continue
+			if all[i].InForce().Central() {
+				central = append(central, centralSite{
+					site:   all[i],
+					pilots: taskqueue.Read(t.Pilots().OfSite(all[i].Name, taskqueue.PilotAlive, taskqueue.PilotDraining)),
+					unsafe: taskqueue.Read(m.turns.Rules.Unguarded(t, all[i].Name)),
+				})
 			}
-			c := centralSite{site: all[i]}
-			if c.pilots, err = t.Pilots().OfSite(all[i].Name, taskqueue.PilotAlive, taskqueue.PilotDraining); err != nil {
-				return fmt.Errorf("load pilots of %s: %w", all[i].Name, err)
-			}
-			if c.unsafe, err = m.turns.Rules.Unguarded(t, all[i].Name); err != nil {
-				return err
-			}
-			central = append(central, c)
 		}
 		m.shareOut(t, all)
 		return nil

@@ -47,7 +47,7 @@ func TestSitesWithMastersAreNotLookedAfter(t *testing.T) {
 	var matching *Matching
 	update := func(ctx context.Context, change func(*taskqueue.Turn) error) error {
 		effects := &taskqueue.Effects{}
-		err := store.Update(ctx, func(tx taskqueue.Tx) error { return change(turn(tx, effects)) })
+		err := store.Update(ctx, func(tx taskqueue.Tx) error { return taskqueue.In(turn(tx, effects), change) })
 		matching.Changed(effects)
 		return err
 	}
@@ -55,7 +55,7 @@ func TestSitesWithMastersAreNotLookedAfter(t *testing.T) {
 		Rules: rules, Clock: func() taskqueue.Instant { return taskqueue.Instant(time.Hour) }, Update: update,
 		View: func(ctx context.Context, read func(*taskqueue.Turn) error) error {
 			looks++
-			return store.View(ctx, func(tx taskqueue.Tx) error { return read(turn(tx, &taskqueue.Effects{})) })
+			return store.View(ctx, func(tx taskqueue.Tx) error { return taskqueue.In(turn(tx, &taskqueue.Effects{}), read) })
 		},
 	}, NewDesk(DefaultHolds), func() {})
 	for _, step := range []struct {
