@@ -209,6 +209,20 @@ func TestACallIsParkedWhereNoneWithContentIsNear(t *testing.T) {
 	}
 }
 
+// A call without news has the number of the last one with some: carried out late, it is
+// known to be overtaken.
+func TestACallWithoutNewsHasTheNumberOfTheLastOneWithSome(t *testing.T) {
+	s := newSiteBench(t, "a")
+	told := uint64(0)
+	call := s.synced(task.SyncReply{})
+	for ; call.Hold == 0; call = s.synced(task.SyncReply{}) {
+		told = call.Number
+	}
+	if told == 0 || call.Number != told {
+		t.Errorf("it has number %d, the call with news before it %d", call.Number, told)
+	}
+}
+
 // An answer that was overtaken by a later one may list leases as open that
 // are over by now.
 func TestWishesOfAnOlderAnswerAreIgnored(t *testing.T) {

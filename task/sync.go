@@ -37,8 +37,9 @@ type Sync struct {
 	// nothing to say.
 	Hold time.Duration
 	// Number of the call among those of its pilot that tell more than its state does, all
-	// of which are numbered upwards; 0: of another call. What one has told that its pilot
-	// gave up is told again by the next one.
+	// of which are numbered upwards; of another call that of the last such one before it, 0
+	// if there was none. What one has told that its pilot gave up is told again by the next
+	// one.
 	Number uint64
 }
 

@@ -30,7 +30,9 @@ func TestACallThatWasOvertakenTellsNothing(t *testing.T) {
 	}
 	a.next.Number, other.listed = 3, false
 	a.sync()
-	a.sync() // without news: it has no number
+	idle := a.message() // without news: it has the number of the last one with some
+	idle.Number, idle.Joined, idle.Capacity.Slots = 1, nil, 99
+	g.must(func(t *taskqueue.Turn) error { _, err := g.rules.Sync(t, idle); return err })
 	g.must(func(t *taskqueue.Turn) error {
 		reply, err := g.rules.Sync(t, late)
 		if len(reply.Leases)+len(reply.Acks) > 0 {
@@ -40,6 +42,9 @@ func TestACallThatWasOvertakenTellsNothing(t *testing.T) {
 	})
 	if n := g.siteRecord("A").Pilots; n != 2 {
 		t.Errorf("the queue counts %d pilots, want 2", n)
+	}
+	if slots := g.siteRecord("A").Capacity.Slots; slots != 2 {
+		t.Errorf("the queue counts %d slots, want 2", slots)
 	}
 	if attempts := g.numbers(task.NewID(w, "t")); len(attempts) != 0 {
 		t.Errorf("attempts that run nowhere: %+v", attempts)

@@ -33,12 +33,14 @@ func (h *held) avoid(node string) {
 }
 
 // anywhere lets the tasks of a class, by its number in the list, go to any
-// node, and tells whether some of them were to avoid one.
+// node, and tells whether some of them were to avoid one. With a fixed period they do not
+// wait for its next round.
 func (site *site) anywhere(at *step, class uint32) bool {
-	if site.list.uses[class] == 0 {
+	if site.list.uses[class] == 0 || !site.relax(at, func(h *held) bool { return site.list.entries[h.no].Class == class }) {
 		return false
 	}
-	return site.relax(at, func(h *held) bool { return site.list.entries[h.no].Class == class })
+	site.list.round.period = at.now
+	return true
 }
 
 // passElsewhere lets those go anywhere that have waited long enough for another

@@ -41,6 +41,7 @@ type calls struct {
 	again     time.Time // outcomes that wait are asked about again
 	vain      int       // calls in a row that brought no verdict on those
 	number    uint64    // number of the last call
+	telling   uint64    // number of the last call with content
 	roll      uint64    // the queue's, in this term
 	answered  uint64    // highest number of an answered call
 	flight    *flight   // call that carries content
@@ -97,7 +98,7 @@ func (o *outbox) reset() {
 		joined:   make(map[task.PilotID]uint64),
 		pauses:   make(map[task.PilotID]string),
 		confirms: make(map[task.Revoked]bool),
-		report:   task.SiteReport{Seq: o.report.Seq}, call: calls{number: o.call.number, answered: o.call.number},
+		report:   task.SiteReport{Seq: o.report.Seq}, call: calls{number: o.call.number, telling: o.call.telling, answered: o.call.number},
 	}
 }
 

@@ -76,13 +76,14 @@ func (m *Master) call(content bool) {
 	o.call.lastReady = m.holding.site.handout.counts.phases[ready]
 	m.holding.site.handout.countLeases(&m.holding.outbox, &s)
 	if content {
-		o.call.due, s.Number = time.Time{}, o.call.number
+		o.call.due, o.call.telling = time.Time{}, o.call.number
 		m.holding.outbox.callRoll(&m.holding.site.roster, &s)
 		o.call.flight = o.load(&s, m.now, m.holding.site.handout.waitsForMaker)
 	} else {
 		s.Hold = m.config.Queue.Every
 		o.call.parked = parked{o.call.number, m.now}
 	}
+	s.Number = o.call.telling
 	if !m.own.on {
 		m.act(CallSync{N: o.call.number, Sync: s})
 		return

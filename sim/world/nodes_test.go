@@ -421,3 +421,24 @@ func TestSlotsOfANodeOnTrialTakeNothingBack(t *testing.T) {
 		w.finish(flow, 5*time.Hour)
 	}
 }
+
+// A site with rounds of a fixed period loses none of them with a task that has failed at
+// all of its nodes.
+func TestARetryThatMayGoAnywhereWaitsForOneRound(t *testing.T) {
+	const period = 10 * time.Second
+	for seed := range uint64(4) {
+		w := newWorld(t, seed)
+		w.start(w.addSite("siteA", func(site *taskqueue.SiteRecord) { site.RoundEvery = period }), 2, 1)
+		w.fails = func(id task.ID, _ *node) bool { return w.started[id] <= 2 }
+		flow := w.submit("flow", one("t"))
+		id, due := task.NewID(flow, "t"), taskqueue.Instant(0)
+		w.runUntil(5*time.Minute, func() bool {
+			state := w.queue.tasks(flow)[0]
+			due = state.NotBefore
+			return state.State == task.Ready && w.started[id] == 2
+		})
+		if w.runUntil(5*time.Minute, func() bool { return w.started[id] == 3 }); w.queue.clock().Sub(due) > period+200*time.Millisecond {
+			t.Errorf("seed %d: it is tried again %s after its pause", seed, w.queue.clock().Sub(due))
+		}
+	}
+}

@@ -36,7 +36,11 @@ var situations = []kind{
 		at.setMode(taskqueue.ModeCentralized)
 		s.busy(d)
 		victim := d.victim(live)
-		s.after(d.between(time.Second, 20*time.Second), func() { victim.dies() })
+		s.after(d.between(time.Second, 20*time.Second), func() {
+			if !s.calmed {
+				victim.dies()
+			}
+		})
 		return true
 	}},
 	{"copy of a queue with uploads under way", 1, func(s *storm, d draws, _ *site, _ []*node) bool { return s.forgetsUploads(d) }},
@@ -109,7 +113,7 @@ func (s *storm) hangsAtWork(d draws, n *node) {
 	s.lasts = s.now() + within
 	s.busy(d)
 	s.after(within, func() {
-		if n.alive {
+		if n.alive && !s.calmed {
 			s.pauses(n, d.between(10*time.Second, 30*time.Second))
 		}
 	})
@@ -169,7 +173,7 @@ func (s *storm) leavesInHaste(d draws, master *node, live []*node) {
 	cut := d.between(10*time.Second, time.Minute)
 	s.cutsOff(live, cut)
 	s.after(cut-within-d.between(0, ownSettling), func() {
-		if master.alive {
+		if master.alive && !s.calmed {
 			master.stop(within)
 		}
 	})

@@ -34,6 +34,7 @@ func TestStorms(t *testing.T) {
 func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()
 	for seed, what := range map[uint64]string{
+		143:        "an empty call that was given up long ago told of slots of the past",
 		3826803197: "a task was asked back of a pilot that was gone",
 		228000176:  "pilots that had gone counted for as long as a wall clock was set back",
 		990003:     "a master did not learn that it had been in office in a term that the queue, put back to a backup, had forgotten",

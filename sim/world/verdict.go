@@ -46,7 +46,7 @@ func (s *storm) verdict() {
 		s.judge.Errorf("%d calls in %s in which nothing happened", calls, quietTime)
 	}
 	s.check()
-	s.comesToRest(s.judgeRest) // a call that is carried out long after it was given up shows slots of the past until the next one
+	s.judgeRest()
 	s.stopsCancelled()
 	s.retriesInTime()
 	s.clearsAway()

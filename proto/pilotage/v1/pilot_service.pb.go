@@ -1716,8 +1716,9 @@ type SyncRequest struct {
 	// Of outcomes that other pilots than the caller have made. Without one such an
 	// outcome does not count.
 	Seals []*OutcomeSeal `protobuf:"bytes,24,rep,name=seals,proto3" json:"seals,omitempty"`
-	// Of the calls of this pilot that tell more than its state does, upwards; 0: of
-	// another call. The queue ignores a call that comes after one with a higher number.
+	// Of the calls of this pilot that tell more than its state does, upwards; of another call
+	// that of the last such one, 0 if there was none. The queue ignores a call that comes
+	// after one with a higher number.
 	Number        uint64 `protobuf:"varint,25,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
