@@ -36,7 +36,7 @@ type crew struct {
 
 	sites int
 	plots []*plot
-	group errgroup.Group
+	group *errgroup.Group
 	stop  context.CancelFunc
 }
 
@@ -117,19 +117,25 @@ func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 }
 
 func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) error {
-	turn := make(chan struct{}, joinsAtOnce)
-	failed := make(chan error, 1)
-	ready := make(chan struct{}, o.Pilots)
+	turn, ready := make(chan struct{}, joinsAtOnce), make(chan struct{}, o.Pilots)
+	var joined context.Context
+	c.group, joined = errgroup.WithContext(ctx)
+	await := func(what <-chan struct{}) error {
+		select {
+		case <-what:
+			return nil
+		case <-joined.Done():
+			return context.Cause(joined)
+		}
+	}
 	for i := range o.Pilots {
 		p := c.yard.newPlot(i)
 		p.extra = o.voice(c.lines, i)
 		c.plots = append(c.plots, p)
 		select {
 		case turn <- struct{}{}:
-		case err := <-failed:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-joined.Done():
+			return context.Cause(joined)
 		}
 		staying, leave := context.WithCancel(living)
 		p.leave = leave
@@ -139,33 +145,20 @@ func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) err
 			defer close(p.gone)
 			defer leave()
 			err := c.run(staying, o, q, i, p, func() { once(); ready <- struct{}{} })
-			if err != nil && !errors.Is(err, errKilled) {
-				select {
-				case failed <- err:
-				default:
-				}
-				return err
+			if errors.Is(err, errKilled) {
+				return nil
 			}
-			return nil
+			return err
 		})
 		if i < o.Sites { // the first pilot of a site is its master
-			select {
-			case <-ready:
-				ready <- struct{}{}
-			case err := <-failed:
+			if err := await(ready); err != nil {
 				return err
-			case <-ctx.Done():
-				return ctx.Err()
 			}
 		}
 	}
-	for range o.Pilots {
-		select {
-		case <-ready:
-		case err := <-failed:
+	for range o.Pilots - o.Sites {
+		if err := await(ready); err != nil {
 			return err
-		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 	return nil

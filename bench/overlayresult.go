@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -172,15 +171,6 @@ type MastershipFigures struct {
 	FailoversKilled Distribution `json:"failover_killed_seconds"`
 	FailoversHung   Distribution `json:"failover_hung_seconds"`
 	Unfinished      int          `json:"failovers_unfinished"`
-}
-
-// requestsOfPilots returns all calls of pilots until now, by method.
-func (q *queueProcess) requestsOfPilots(ctx context.Context) (map[string]float64, error) {
-	scraped, err := q.scrape(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return scraped.requests(), nil
 }
 
 // countRequests takes all calls of the run.

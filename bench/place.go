@@ -2,10 +2,9 @@ package bench
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,26 +43,27 @@ func fileSystemOf(folder string) (string, error) {
 
 // load returns the load averages of 1, 5 and 15 minutes.
 func load() string {
-	text, err := os.ReadFile("/proc/loadavg")
+	var now *procfs.LoadAvg
+	proc, err := procfs.NewDefaultFS()
+	if err == nil {
+		now, err = proc.LoadAvg()
+	}
 	if err != nil {
 		return "unknown"
 	}
-	fields := strings.Fields(string(text))
-	return strings.Join(fields[:min(3, len(fields))], " ")
+	return fmt.Sprintf("%.2f %.2f %.2f", now.Load1, now.Load5, now.Load15)
 }
 
 // availableMemory is what may be used without taking it from others, in bytes;
 // 0 when it is not known.
 func availableMemory() int64 {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
+	var now procfs.Meminfo
+	proc, err := procfs.NewDefaultFS()
+	if err == nil {
+		now, err = proc.Meminfo()
+	}
+	if err != nil || now.MemAvailableBytes == nil {
 		return 0
 	}
-	for line := range strings.Lines(string(text)) {
-		var kilobytes int64
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kilobytes); err == nil {
-			return kilobytes << 10
-		}
-	}
-	return 0
+	return int64(*now.MemAvailableBytes)
 }

@@ -3,11 +3,10 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/pilotage-grid/pilotage/internal/daemon"
 	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
@@ -48,10 +47,6 @@ func (p *process) waitReady(ctx context.Context) (said map[string]string, err er
 // stop ends the process in an orderly way, and after a while at once.
 func (p *process) stop() { p.Stop(stopTimeout) }
 
-// clockTicks is how many of the ticks of /proc/PID/stat are a second; Linux
-// fixes it for user space.
-const clockTicks = 100
-
 // usage is what a process has used: CPU time of all its threads, and the
 // memory that it occupies now.
 func (p *process) usage() (cpu time.Duration, resident int64, err error) {
@@ -59,49 +54,26 @@ func (p *process) usage() (cpu time.Duration, resident int64, err error) {
 }
 
 func processUsage(pid int) (cpu time.Duration, resident int64, err error) {
-	fields, err := statOf(pid)
+	var stat procfs.ProcStat
+	proc, err := procfs.NewProc(pid)
+	if err == nil {
+		stat, err = proc.Stat()
+	}
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("what process %d has used: %w", pid, err)
 	}
-	var numbers [3]int64
-	for i, field := range []int{14, 15, 24} { // utime, stime, rss
-		if numbers[i], err = strconv.ParseInt(fields[field-statFrom], 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
-		}
-	}
-	ticks := time.Duration(numbers[0] + numbers[1])
-	return ticks * time.Second / clockTicks, numbers[2] * int64(os.Getpagesize()), nil
-}
-
-// statFrom is the number in proc(5) of the first field that statOf returns.
-const statFrom = 3
-
-// statOf reads the fields of /proc/PID/stat from the state on, which is number 3: the
-// name before it, in parentheses, may hold spaces.
-func statOf(pid int) ([]string, error) {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return nil, fmt.Errorf("what process %d is and has used: %w", pid, err)
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(after)
-	if len(fields) < 22 {
-		return nil, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	return fields, nil
+	return time.Duration(stat.CPUTime() * float64(time.Second)), int64(stat.ResidentMemory()), nil
 }
 
 // spawnersOf finds the processes that start payloads for a pilot.
 func spawnersOf(pilot int) (found []int) {
-	folders, _ := filepath.Glob("/proc/[0-9]*")
-	for _, folder := range folders {
-		command, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-		if name, _, _ := strings.Cut(string(command), "\x00"); name != spawner.Name {
+	all, _ := procfs.AllProcs()
+	for _, proc := range all {
+		if command, _ := proc.CmdLine(); len(command) == 0 || command[0] != spawner.Name {
 			continue
 		}
-		pid, _ := strconv.Atoi(filepath.Base(folder))
-		if fields, err := statOf(pid); err == nil && fields[4-statFrom] == strconv.Itoa(pilot) { // its parent; else it has just ended
-			found = append(found, pid)
+		if stat, err := proc.Stat(); err == nil && stat.PPID == pilot { // else it has just ended
+			found = append(found, proc.PID)
 		}
 	}
 	return found

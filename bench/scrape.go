@@ -1,24 +1,22 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/pilotage-grid/pilotage/identity"
 )
 
-// metrics are the samples of one scrape by name with labels, as printed.
-type metrics map[string]float64
-
-// scrape reads the queue's /metrics.
-func (q *queueProcess) scrape(ctx context.Context) (metrics, error) {
+// requestsOfPilots returns all calls of pilots until now, by method, as the queue's
+// /metrics have them.
+func (q *queueProcess) requestsOfPilots(ctx context.Context) (map[string]float64, error) {
 	text, err := os.ReadFile(filepath.Join(q.data(), "run.json"))
 	if err != nil {
 		return nil, fmt.Errorf("find the queue's metrics: %w", err)
@@ -48,29 +46,18 @@ func (q *queueProcess) scrape(ctx context.Context) (metrics, error) {
 		return nil, fmt.Errorf("read the queue's metrics: %w", err)
 	}
 	defer func() { _ = reply.Body.Close() }()
-	found := metrics{}
-	lines := bufio.NewScanner(reply.Body)
-	for lines.Scan() {
-		if name, value, cut := strings.Cut(lines.Text(), "} "); cut {
-			if number, err := strconv.ParseFloat(value, 64); err == nil {
-				found[name+"}"] = number
-			}
-		} else if name, value, cut := strings.Cut(lines.Text(), " "); cut && !strings.HasPrefix(name, "#") {
-			if number, err := strconv.ParseFloat(value, 64); err == nil {
-				found[name] = number
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(reply.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the queue's metrics: %w", err)
+	}
+	byMethod := make(map[string]float64)
+	for _, sample := range families["pilotage_queue_requests_total"].GetMetric() {
+		for _, label := range sample.GetLabel() {
+			if label.GetName() == "method" {
+				byMethod[label.GetValue()] += sample.GetCounter().GetValue()
 			}
 		}
 	}
-	return found, lines.Err()
-}
-
-// requests returns the calls of pilots and masters by method.
-func (m metrics) requests() map[string]float64 {
-	byMethod := map[string]float64{}
-	for name, value := range m {
-		if rest, is := strings.CutPrefix(name, `pilotage_queue_requests_total{method="`); is {
-			byMethod[strings.TrimSuffix(rest, `"}`)] += value
-		}
-	}
-	return byMethod
+	return byMethod, nil
 }

@@ -51,10 +51,8 @@ var kinds = []kind{
 	}},
 	{"site cut in two", 1, func(s *storm, d draws, _ *site, live []*node) bool { return s.partition(d, live) }},
 	{"storage away", 1, func(s *storm, d draws, at *site, _ []*node) bool {
-		at.down = true
 		s.note("the storage element of %s is away", at.name)
-		s.after(d.between(time.Second, 5*time.Minute), func() { at.down = false })
-		return true
+		return s.holds(&at.down, d.between(time.Second, 5*time.Minute))
 	}},
 	{"calls lost", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
 		s.queue.loseCall += 1 + d.IntN(4)
@@ -128,9 +126,7 @@ var kinds = []kind{
 	{"copy damaged", 2, func(s *storm, d draws, at *site, _ []*node) bool { return s.spoils(d, at, false) }},
 	{"stored and dropped", 4, func(s *storm, d draws, at *site, _ []*node) bool {
 		s.note("the storage of %s drops what it takes", at.name)
-		at.drops = true
-		s.after(d.between(time.Second, time.Minute), func() { at.drops = false })
-		return true
+		return s.holds(&at.drops, d.between(time.Second, time.Minute))
 	}},
 	{"network slow", 2, func(s *storm, d draws, _ *site, _ []*node) bool {
 		s.net.Latency = d.between(2*time.Millisecond, 300*time.Millisecond)
@@ -139,10 +135,7 @@ var kinds = []kind{
 		return true
 	}},
 	{"cache lost", 2, func(s *storm, d draws, _ *site, live []*node) bool {
-		if len(live) == 0 {
-			return false
-		}
-		return d.victim(live).loses(d)
+		return len(live) > 0 && d.victim(live).loses(d)
 	}},
 	{"backup restored", 3, func(s *storm, d draws, _ *site, _ []*node) bool { return s.restores(d) }},
 	{"bit rot", 3, func(s *storm, d draws, _ *site, _ []*node) bool { return s.rots(d) }},
@@ -152,9 +145,7 @@ var kinds = []kind{
 		}
 		n := d.victim(live)
 		s.note("no answer of the queue reaches %s", n.id)
-		n.deaf = true
-		s.after(d.between(time.Second, 15*time.Minute), func() { n.deaf = false })
-		return true
+		return s.holds(&n.deaf, d.between(time.Second, 15*time.Minute))
 	}},
 	{"calls late", 2, func(s *storm, d draws, _ *site, _ []*node) bool {
 		s.queue.delayCall += 1 + d.IntN(4)
@@ -187,9 +178,7 @@ var kinds = []kind{
 	}},
 	{"storage lies", 3, func(s *storm, d draws, at *site, _ []*node) bool {
 		s.note("the storage element of %s gives an HTML page for every file", at.name)
-		at.lies = true
-		s.after(d.between(time.Second, 5*time.Minute), func() { at.lies = false })
-		return true
+		return s.holds(&at.lies, d.between(time.Second, 5*time.Minute))
 	}},
 	{"node's disk full", 2, func(s *storm, d draws, _ *site, live []*node) bool {
 		if len(live) < 2 {
@@ -197,9 +186,7 @@ var kinds = []kind{
 		}
 		n := d.victim(live)
 		s.note("the disk of %s is full", n.host)
-		n.full = true
-		s.after(d.between(time.Second, 5*time.Minute), func() { n.full = false })
-		return true
+		return s.holds(&n.full, d.between(time.Second, 5*time.Minute))
 	}},
 	{"site drained", 3, func(s *storm, d draws, at *site, _ []*node) bool {
 		if !s.queue.works() || s.drained[at.name] {
@@ -228,9 +215,7 @@ var nodeKinds = []kind{
 		}
 		n := d.victim(live)
 		s.note("no storage element answers %s", n.id)
-		n.shut = true
-		s.after(d.between(10*time.Second, 15*time.Minute), func() { n.shut = false })
-		return true
+		return s.holds(&n.shut, d.between(10*time.Second, 15*time.Minute))
 	}},
 	{"node without peers", 1, func(s *storm, d draws, _ *site, live []*node) bool {
 		if len(live) < 2 {
@@ -238,9 +223,7 @@ var nodeKinds = []kind{
 		}
 		n := d.victim(live)
 		s.note("no pilot gives %s a file", n.id)
-		n.alone = true
-		s.after(d.between(10*time.Second, 15*time.Minute), func() { n.alone = false })
-		return true
+		return s.holds(&n.alone, d.between(10*time.Second, 15*time.Minute))
 	}},
 }
 
@@ -257,6 +240,13 @@ func (s *storm) inject(f Fault) {
 }
 
 func (d draws) victim(live []*node) *node { return live[d.IntN(len(live))] }
+
+// holds has something be wrong for a while.
+func (s *storm) holds(wrong *bool, d time.Duration) bool {
+	*wrong = true
+	s.after(d, func() { *wrong = false })
+	return true
+}
 
 func (n *node) dies() bool {
 	n.kill()
