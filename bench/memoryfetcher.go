@@ -148,7 +148,6 @@ func (f *memoryFetcher) staged(file task.File, entry disk.Entry, source task.Sou
 	var once sync.Once
 	return fetch.Staged{
 		File: file, Path: string(entry.Key), Entry: entry, Source: source,
-		Check:   func() error { return nil },
 		Release: func() { once.Do(func() { f.plot.cache.unpin(entry.Key) }) },
 	}
 }

@@ -19,9 +19,6 @@ type Staged struct {
 	Path   string // of the content, to be linked or opened read-only
 	Entry  disk.Entry
 	Source task.Source
-	// Check looks whether the cached file is still what it was, after a payload
-	// had it; a changed one is dropped and a *disk.CorruptError returned.
-	Check func() error
 	// Release ends the pin; again, it has no effect.
 	Release func()
 }
@@ -109,8 +106,7 @@ func (f *Fetcher) collect(ctx context.Context, files []task.File, results <-chan
 		case d := <-results:
 			if d.err == nil {
 				staged[d.index] = Staged{
-					File: files[d.index], Path: d.pinned.Path, Entry: d.pinned.Entry, Source: d.source,
-					Check: d.pinned.Check, Release: d.pinned.Release,
+					File: files[d.index], Path: d.pinned.Path, Entry: d.pinned.Entry, Source: d.source, Release: d.pinned.Release,
 				}
 				continue
 			}

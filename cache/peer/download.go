@@ -27,7 +27,6 @@ type Download struct {
 	into     io.WriterAt
 	known    bool // the manifest is
 	manifest disk.Manifest
-	digest   task.Digest
 	from     task.PeerID // who gave the manifest
 	have     []bool      // verified chunks
 	taken    []bool      // chunks being fetched
@@ -92,7 +91,7 @@ func (d *Download) accept(manifest disk.Manifest, digest task.Digest, from task.
 		}
 		d.into = into
 	}
-	d.known, d.manifest, d.digest, d.from = true, manifest, digest, from
+	d.known, d.manifest, d.from = true, manifest, from
 	d.have = make([]bool, len(manifest.Chunks))
 	d.taken = make([]bool, len(manifest.Chunks))
 	d.left = len(manifest.Chunks)

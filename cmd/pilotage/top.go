@@ -32,7 +32,7 @@ l shows the output of a task, e why it waits, / filters, ? lists the keys, q end
 				return coded(exitUsage, "top needs a terminal: scripts use the list commands, or pilotage events --follow")
 			}
 			return a.withQueue(func(queue *clients) error {
-				_, err := tea.NewProgram(newTopModel(c.Context(), a, queue), tea.WithContext(c.Context())).Run()
+				_, err := tea.NewProgram(newTopModel(c.Context(), queue), tea.WithContext(c.Context())).Run()
 				if c.Context().Err() != nil {
 					return nil // interrupted, which is a way to end it
 				}
@@ -88,7 +88,6 @@ const (
 // topModel is what top shows. Messages change it; it draws itself as text.
 type topModel struct {
 	ctx   context.Context //nolint:containedctx // of the whole program, for the commands that it starts
-	app   *app
 	queue *clients
 
 	list     int
@@ -105,8 +104,8 @@ type topModel struct {
 	height   int
 }
 
-func newTopModel(ctx context.Context, a *app, queue *clients) *topModel {
-	return &topModel{ctx: ctx, app: a, queue: queue, width: 100, height: 30}
+func newTopModel(ctx context.Context, queue *clients) *topModel {
+	return &topModel{ctx: ctx, queue: queue, width: 100, height: 30}
 }
 
 // topLook brings the rows of a list, topText a text about a task.

@@ -61,7 +61,7 @@ func press(t *testing.T, m *topModel, keys ...string) {
 
 func TestTopWithoutATerminal(t *testing.T) {
 	queue := &topQueue{}
-	m := newTopModel(t.Context(), &app{}, &clients{tasks: queue})
+	m := newTopModel(t.Context(), &clients{tasks: queue})
 	m.Update(tea.WindowSizeMsg{Width: 90, Height: 12})
 	m.Update(m.Init()())
 	shows := func(words ...string) {

@@ -113,9 +113,8 @@ type Pilot struct {
 
 // Node is a node that fails payloads.
 type Node struct {
-	Name  string
-	Left  time.Duration // of its pause
-	Error string
+	Name string
+	Left time.Duration // of its pause
 }
 
 // State is how far a job has come in the batch system.

@@ -22,7 +22,6 @@ type placement struct {
 	order      uint64 // of assignment
 	since      time.Time
 	began      time.Time // when its start was heard of
-	ended      time.Time // and the end of its payload
 	phase      placementPhase
 	holding    bool // has a slot
 	retracting bool
@@ -172,7 +171,7 @@ func (site *site) start(at *step, outbox *outbox, j *placement, attempt task.Att
 // finish notes that a placement's payload has ended: its slot is free.
 func (site *site) finish(at *step, outbox *outbox, j *placement, attempt task.AttemptID) {
 	site.start(at, outbox, j, attempt)
-	j.phase, j.ended = over, at.now
+	j.phase = over
 	j.member.release(j)
 	j.member.promote()
 	site.refreshPlaces(at, j.member)

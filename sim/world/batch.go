@@ -161,7 +161,7 @@ func (b *batch) demand() factory.Event {
 		d.Pilots = append(d.Pilots, seen)
 	}
 	for _, n := range told.Nodes {
-		d.Nodes = append(d.Nodes, factory.Node{Name: n.Name, Left: n.Left, Error: n.Why})
+		d.Nodes = append(d.Nodes, factory.Node{Name: n.Name, Left: n.Left})
 	}
 	return d
 }

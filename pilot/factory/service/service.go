@@ -224,7 +224,7 @@ func (s *service) demand(ctx context.Context) (factory.Demand, error) {
 		})
 	}
 	for _, n := range reply.GetNodes() {
-		d.Nodes = append(d.Nodes, factory.Node{Name: n.GetName(), Left: n.GetLeft().AsDuration(), Error: n.GetError()})
+		d.Nodes = append(d.Nodes, factory.Node{Name: n.GetName(), Left: n.GetLeft().AsDuration()})
 	}
 	return d, nil
 }
