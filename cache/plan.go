@@ -14,6 +14,14 @@ type PlannerConfig struct {
 	Self task.PeerID // never fetched from
 	Site task.Site   // whose storage element is read first
 
+	PlannerLimits
+	PlannerTries
+	PlannerPatience
+	PlannerDoubts
+}
+
+// PlannerLimits bound what goes on at once.
+type PlannerLimits struct {
 	MaxTransfers int // at once: 16, more would not make a LAN card faster
 	MaxPerPeer   int // at once from one peer: 4, half of what it serves at all
 	MaxPerSE     int // at once from one storage element: 4, many pilots read it
@@ -21,19 +29,35 @@ type PlannerConfig struct {
 	// 64 MiB and 4.
 	PartsFrom  task.Bytes
 	MaxSources int
+}
 
+// PlannerTries say how often a source is tried, and how soon again.
+type PlannerTries struct {
 	PeerTries int // of an unreachable peer: 2
 	Rounds    int // of locating, peers and storage elements: 3
 	HomeAsks  int // per round, before reading without a grant: 6
 	// Backoff is the mean pause before the second round, doubled for each
 	// further one: 500 ms. The pause of an unreachable peer is a quarter of it.
 	Backoff time.Duration
+}
+
+// PlannerPatience says how long others are waited for.
+type PlannerPatience struct {
 	// BusyPatience is how long busy peers are waited for before a storage
 	// element is read, and until others are looked for: 10 s; BusyLimit is how long where
 	// there is none to read: 1 min.
 	BusyPatience, BusyLimit time.Duration
 	RenewEvery              time.Duration // of a grant: 2.5 s, a quarter of its length
+	// HomePatience is how long a home may keep a file waiting before it is read without
+	// its consent: 45 s, long for three readers in a row that a dead element keeps
+	// waiting, and what the read takes at HomeRate, 512 KiB a second, and up to half of
+	// that once more, so that not all who wait begin at once.
+	HomePatience time.Duration
+	HomeRate     task.Bytes
+}
 
+// PlannerDoubts say when peers that give nothing are left alone.
+type PlannerDoubts struct {
 	// PeersInVain is how many transfers from peers may fail in a round before a storage
 	// element is read where there is one: 4. Whoever lies about locations can name any
 	// number of peers.
@@ -43,12 +67,6 @@ type PlannerConfig struct {
 	// up to ShunMost, 5 min.
 	ShunAfter      int
 	Shun, ShunMost time.Duration
-	// HomePatience is how long a home may keep a file waiting before it is read without
-	// its consent: 45 s, long for three readers in a row that a dead element keeps
-	// waiting, and what the read takes at HomeRate, 512 KiB a second, and up to half of
-	// that once more, so that not all who wait begin at once.
-	HomePatience time.Duration
-	HomeRate     task.Bytes
 }
 
 func (c PlannerConfig) withDefaults() PlannerConfig {

@@ -286,7 +286,10 @@ func newWorld(t *rapid.T, pilots, files int) (*world, []task.File) {
 	for i := range pilots {
 		name := task.PeerID(fmt.Sprintf("p%d", i))
 		w.pilots = append(w.pilots, &simulated{
-			name: name, planner: NewPlanner(PlannerConfig{Self: name, Site: "siteA", MaxTransfers: 3, MaxPerPeer: 2, MaxPerSE: 2, HomePatience: time.Hour}, w.random),
+			name: name, planner: NewPlanner(PlannerConfig{
+				Self: name, Site: "siteA",
+				PlannerLimits: PlannerLimits{MaxTransfers: 3, MaxPerPeer: 2, MaxPerSE: 2}, PlannerPatience: PlannerPatience{HomePatience: time.Hour},
+			}, w.random),
 			cached: map[task.FileKey]bool{}, open: map[uint64]bool{}, running: map[uint64]func(){}, keys: map[uint64]task.FileKey{},
 			sources: map[task.Source]int{},
 		})

@@ -35,7 +35,7 @@ func TestScenarios(t *testing.T) {
 			if strings.HasPrefix(filepath.Base(path), "grants-") {
 				s.grants = NewGrants(GrantsConfig{})
 			} else {
-				s.planner = NewPlanner(PlannerConfig{Self: "me", Site: "siteA", MaxPerSE: 2}, rand.New(rand.NewPCG(1, 2)))
+				s.planner = NewPlanner(PlannerConfig{Self: "me", Site: "siteA", PlannerLimits: PlannerLimits{MaxPerSE: 2}}, rand.New(rand.NewPCG(1, 2)))
 			}
 			for _, line := range strings.Split(strings.TrimRight(string(text), "\n"), "\n") {
 				if strings.HasPrefix(line, "  ") {

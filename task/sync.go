@@ -21,8 +21,7 @@ type Sync struct {
 	Seals    []*Seal // of the outcomes of other pilots
 	Starts   []Start
 	Returns  []Returned
-	Stored   []Stored
-	Lost     []LostFile
+	FileNews
 	Departed []Departure
 	Census
 	NodeHealth
@@ -49,6 +48,12 @@ type Sync struct {
 type Census struct {
 	Joined []PilotID
 	InHand []AttemptID
+}
+
+// FileNews are copies that were stored, and files that were lost.
+type FileNews struct {
+	Stored []Stored
+	Lost   []LostFile
 }
 
 // NodeHealth lists nodes that the master has set back. Judges tells that they are all: a

@@ -54,7 +54,7 @@ func TestBadCopiesAreTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			var told []task.LostFile
-			p := s.join(options{badCopy: func(l task.LostFile) { told = append(told, l) }, limits: cache.PlannerConfig{Backoff: time.Millisecond}})
+			p := s.join(options{badCopy: func(l task.LostFile) { told = append(told, l) }, limits: cache.PlannerConfig{PlannerTries: cache.PlannerTries{Backoff: time.Millisecond}}})
 			file := task.File{LFN: "w-abcdefghij:out", Size: task.Bytes(len(data)), Digest: blake3.Sum256(data)}
 			if !example.external {
 				file.Producer = task.AttemptID{Task: "w-abcdefghij/t", Generation: 1, Pilot: "p", Counter: 1}

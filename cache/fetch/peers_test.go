@@ -184,7 +184,7 @@ func TestBusyHolder(t *testing.T) {
 // peers against each other.
 func TestTwoPilotsWantEachOthersFiles(t *testing.T) {
 	s := newSite(t)
-	o := options{server: peer.ServerConfig{MaxTransfers: 1, RetryAfter: 10 * time.Millisecond}, limits: cache.PlannerConfig{MaxTransfers: 1}}
+	o := options{server: peer.ServerConfig{MaxTransfers: 1, RetryAfter: 10 * time.Millisecond}, limits: cache.PlannerConfig{PlannerLimits: cache.PlannerLimits{MaxTransfers: 1}}}
 	a, b := s.join(o), s.join(o)
 	var ofA, ofB []task.File
 	for i := range 10 {

@@ -22,7 +22,7 @@ import (
 )
 
 // quick makes fruitless searches short.
-var quick = cache.PlannerConfig{Backoff: time.Millisecond}
+var quick = cache.PlannerConfig{PlannerTries: cache.PlannerTries{Backoff: time.Millisecond}}
 
 // An external file whose digest is not known goes by its name everywhere, and
 // has its digest after the first read.

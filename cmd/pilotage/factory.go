@@ -35,6 +35,11 @@ type factorySettings struct {
 	Places  int           `yaml:"places"`  // of batch system local
 	Every   time.Duration `yaml:"every"`   // between two looks
 	Shapes  []shapeFile   `yaml:"shapes"`  // instead of the flags of one
+	flags   factoryFlags
+}
+
+// factoryFlags are what only flags say.
+type factoryFlags struct {
 	folder  string
 	metrics string
 	from    string
@@ -76,7 +81,7 @@ Batch systems: ` + strings.Join(batch.Names(), ", ") + `, or a file with a defin
 		RunE:    func(c *cobra.Command, args []string) error { return a.runFactory(c.Context(), f, args) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.from, "config", "", "file with these settings, and with several shapes of jobs (docs/factory.md)")
+	flags.StringVar(&f.flags.from, "config", "", "file with these settings, and with several shapes of jobs (docs/factory.md)")
 	flags.StringVar(&f.Site, "site", "", "site of the pilots (default: that of the access)")
 	flags.StringVar(&f.Batch, "batch", "", "batch system, or a file that defines one")
 	flags.StringVar(&f.SSH, "ssh", "", "machine on which the batch system's commands run, by ssh (default: this one)")
@@ -88,15 +93,15 @@ Batch systems: ` + strings.Join(batch.Names(), ", ") + `, or a file with a defin
 	flags.StringVar(&f.Binary, "binary", "", "path of pilotage where pilots run (default: this program's)")
 	flags.StringSliceVar(&f.Pilot, "pilot", nil, "further argument of the pilots, e.g. --pilot=--cache-size=50GiB (repeatable)")
 	flags.IntVar(&f.Places, "places", 4, "jobs at once, with --batch local")
-	flags.IntVar(&f.one.Cores, "cores", 0, "cores of a job (default: what --cpus-per-task says, else 1)")
-	flags.StringVar(&f.one.Memory, "memory", "", "memory of a job (default: what --mem says, else 2GiB for each core)")
-	flags.StringVar(&f.one.Disk, "disk", "20GiB", "disk of a job")
-	flags.IntVar(&f.one.GPUs, "gpus", 0, "GPUs of a job")
-	flags.DurationVar(&f.one.Walltime, "walltime", 0, "of a job (default: what --time says, else 24h)")
-	flags.StringSliceVar(&f.one.Features, "feature", nil, "what the nodes have, for requirements (repeatable)")
-	flags.StringVar(&f.metrics, "metrics", "", "address for /metrics, e.g. 127.0.0.1:7422 (default: none)")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done now, and end")
-	command.PersistentFlags().StringVar(&f.folder, "folder", "", "folder of the factory (default $XDG_STATE_HOME/pilotage/factory)")
+	flags.IntVar(&f.flags.one.Cores, "cores", 0, "cores of a job (default: what --cpus-per-task says, else 1)")
+	flags.StringVar(&f.flags.one.Memory, "memory", "", "memory of a job (default: what --mem says, else 2GiB for each core)")
+	flags.StringVar(&f.flags.one.Disk, "disk", "20GiB", "disk of a job")
+	flags.IntVar(&f.flags.one.GPUs, "gpus", 0, "GPUs of a job")
+	flags.DurationVar(&f.flags.one.Walltime, "walltime", 0, "of a job (default: what --time says, else 24h)")
+	flags.StringSliceVar(&f.flags.one.Features, "feature", nil, "what the nodes have, for requirements (repeatable)")
+	flags.StringVar(&f.flags.metrics, "metrics", "", "address for /metrics, e.g. 127.0.0.1:7422 (default: none)")
+	flags.BoolVar(&f.flags.dryRun, "dry-run", false, "print what would be done now, and end")
+	command.PersistentFlags().StringVar(&f.flags.folder, "folder", "", "folder of the factory (default $XDG_STATE_HOME/pilotage/factory)")
 	command.AddCommand(newFactoryStatus(a, f), newFactoryCheck(a, f), newFactoryTemplate(a))
 	completeWords(command, "batch", batch.Names()...)
 	return command
@@ -104,13 +109,13 @@ Batch systems: ` + strings.Join(batch.Names(), ", ") + `, or a file with a defin
 
 // complete reads the file, and puts what it says and what the flags say together.
 func (f *factorySettings) complete(a *app, access *identity.AccessFile, arguments []string) (factory.Config, error) {
-	if f.from != "" {
-		text, err := os.ReadFile(f.from)
+	if f.flags.from != "" {
+		text, err := os.ReadFile(f.flags.from)
 		if err != nil {
 			return factory.Config{}, err
 		}
 		if err := batch.LoadStrictly(text, f); err != nil {
-			return factory.Config{}, fmt.Errorf("%s: %w: docs/factory.md has an example", f.from, err)
+			return factory.Config{}, fmt.Errorf("%s: %w: docs/factory.md has an example", f.flags.from, err)
 		}
 	}
 	if f.Batch == "" {
@@ -126,11 +131,11 @@ func (f *factorySettings) complete(a *app, access *identity.AccessFile, argument
 		return factory.Config{}, fmt.Errorf("the access file is for role %s and names no site: give an access of role factory (pilotage access create --role factory --site SITE --to FILE)", access.Role)
 	}
 	if f.Shapes == nil {
-		f.one.Name, f.one.Arguments = "job", arguments
-		if err := f.one.fromArguments(); err != nil {
+		f.flags.one.Name, f.flags.one.Arguments = "job", arguments
+		if err := f.flags.one.fromArguments(); err != nil {
 			return factory.Config{}, err
 		}
-		f.Shapes = []shapeFile{f.one}
+		f.Shapes = []shapeFile{f.flags.one}
 	} else if len(arguments) > 0 {
 		return factory.Config{}, fmt.Errorf("arguments beside a file with shapes: give them there")
 	}
@@ -152,8 +157,8 @@ func (f *factorySettings) complete(a *app, access *identity.AccessFile, argument
 		}
 		f.Binary = own
 	}
-	if f.folder == "" {
-		f.folder = stateFolder(a.getenv, "factory")
+	if f.flags.folder == "" {
+		f.flags.folder = stateFolder(a.getenv, "factory")
 	}
 	return config, config.Validate()
 }
@@ -242,7 +247,7 @@ func (f *factorySettings) system() (batch.System, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &batch.Local{Folder: filepath.Join(f.folder, "jobs"), Places: f.Places, Node: host}, nil
+		return &batch.Local{Folder: filepath.Join(f.flags.folder, "jobs"), Places: f.Places, Node: host}, nil
 	}
 	text, err := os.ReadFile(f.Batch)
 	if err != nil {
@@ -300,12 +305,12 @@ func (a *app) runFactory(ctx context.Context, f *factorySettings, arguments []st
 	}
 	defer queue.close()
 	running := service.Config{
-		Factory: config, Folder: f.folder, System: system, User: currentUser(), Command: f.command, Queue: service.Client{Sites: queue.sites},
-		Log: log, DryRun: f.dryRun,
+		Factory: config, Folder: f.flags.folder, System: system, User: currentUser(), Command: f.command, Queue: service.Client{Sites: queue.sites},
+		Log: log, DryRun: f.flags.dryRun,
 	}
-	if f.metrics != "" {
+	if f.flags.metrics != "" {
 		registry, observe := factoryMetrics(config.Site)
-		stop, err := serveMetrics(ctx, registry, f.metrics)
+		stop, err := serveMetrics(ctx, registry, f.flags.metrics)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
 			return fmt.Errorf("--metrics: %w: another factory may run: give this one another port", err)
@@ -333,10 +338,10 @@ func newFactoryStatus(a *app, f *factorySettings) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show a factory's jobs and why it submits no more", Args: asUsed,
 		RunE: func(*cobra.Command, []string) error {
-			if f.folder == "" {
-				f.folder = stateFolder(a.getenv, "factory")
+			if f.flags.folder == "" {
+				f.flags.folder = stateFolder(a.getenv, "factory")
 			}
-			s, err := service.Status(f.folder)
+			s, err := service.Status(f.flags.folder)
 			if err != nil {
 				return coded(exitNotFound, "%w: start one, or give the --folder of the one that runs", err)
 			}

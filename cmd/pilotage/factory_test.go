@@ -25,9 +25,9 @@ func TestFactoryReadsTheFileOfItsPage(t *testing.T) {
 	if !found {
 		t.Fatal("docs/factory.md shows no file")
 	}
-	f := &factorySettings{from: filepath.Join(t.TempDir(), "factory.yaml"), Every: 15 * time.Second, folder: t.TempDir()}
+	f := &factorySettings{Every: 15 * time.Second, flags: factoryFlags{from: filepath.Join(t.TempDir(), "factory.yaml"), folder: t.TempDir()}}
 	write := func(text string) {
-		if err := os.WriteFile(f.from, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(f.flags.from, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestFactoryReadsTheFileOfItsPage(t *testing.T) {
 		t.Errorf("the second shape is %+v", fat)
 	}
 	write(text + "colour: red\n")
-	if _, err := (&factorySettings{from: f.from}).complete(testApp(), &identity.AccessFile{}, nil); err == nil || !strings.Contains(err.Error(), "colour") {
+	if _, err := (&factorySettings{flags: factoryFlags{from: f.flags.from}}).complete(testApp(), &identity.AccessFile{}, nil); err == nil || !strings.Contains(err.Error(), "colour") {
 		t.Errorf("an unknown key: %v", err)
 	}
 }

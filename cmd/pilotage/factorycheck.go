@@ -24,7 +24,7 @@ func newFactoryCheck(a *app, f *factorySettings) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return a.checkFactory(c.Context(), f, args, wait) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.from, "config", "", "file with the settings of the factory")
+	flags.StringVar(&f.flags.from, "config", "", "file with the settings of the factory")
 	flags.StringVar(&f.Batch, "batch", "", "batch system, or a file that defines one")
 	flags.StringVar(&f.SSH, "ssh", "", "machine on which the batch system's commands run, by ssh")
 	flags.StringVar(&f.Binary, "binary", "", "path of pilotage where pilots run (default: this program's)")
@@ -48,7 +48,7 @@ func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []
 		return err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	f.folder = folder
+	f.flags.folder = folder
 	if err := os.Mkdir(filepath.Join(folder, "jobs"), 0o700); err != nil {
 		return err
 	}

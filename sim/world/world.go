@@ -40,14 +40,19 @@ type world struct {
 	keys     int // that pilots have started with; the queue may have kept one whose pilot was not told
 
 	step     func(n *node, event message.Event) []message.Action // of masters
-	run1     func(task.ID, *node) time.Duration                  // how long a payload runs
-	fails    func(task.ID, *node) bool                           // whether it fails
-	logBytes int                                                 // of each payload's stderr
 	capacity task.Bytes                                          // of each cache
 	bounded  bool                                                // who calls too often is wrong
 	allFinal bool                                                // outputs that tasks read are final, too
-	started  map[task.ID]int                                     // payloads started
-	ended    map[task.ID]int                                     // payloads ended well
+	playing
+}
+
+// playing is what tasks run.
+type playing struct {
+	run1     func(task.ID, *node) time.Duration // how long a payload runs
+	fails    func(task.ID, *node) bool          // whether it fails
+	logBytes int                                // of each payload's stderr
+	started  map[task.ID]int
+	ended    map[task.ID]int // well
 }
 
 // site is a site with its storage element.
@@ -88,9 +93,11 @@ func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
 		capacity: 100 * task.GiB,
 		step:     func(n *node, event message.Event) []message.Action { return n.master.Step(n.clock(), event) },
-		run1:     func(task.ID, *node) time.Duration { return time.Second },
-		fails:    func(task.ID, *node) bool { return false },
-		started:  make(map[task.ID]int), ended: make(map[task.ID]int),
+		playing: playing{
+			run1:    func(task.ID, *node) time.Duration { return time.Second },
+			fails:   func(task.ID, *node) bool { return false },
+			started: make(map[task.ID]int), ended: make(map[task.ID]int),
+		},
 	}
 	w.net.Latency = latency
 	w.began = w.net.Now()
