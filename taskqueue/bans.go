@@ -218,7 +218,7 @@ func (q *queue) expel(site *SiteRecord, pilot *PilotRecord, reason string) {
 	}
 	q.Effects.wake(site.Name)
 	q.Effects.wakePilot(pilot.ID)
-	if !pilot.State.present() {
+	if !pilot.State.Present() {
 		return
 	}
 	q.dismiss(site, pilot, PilotDead, reason)

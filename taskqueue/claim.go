@@ -65,7 +65,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
 // misses it.
 func (q *queue) missMaster(site *SiteRecord, c *Claim) {
 	master := q.pilots.held[site.Master]
-	if master == nil || master.ID == c.Pilot || !master.State.present() || c.Expected != site.Term ||
+	if master == nil || master.ID == c.Pilot || !master.State.Present() || c.Expected != site.Term ||
 		site.Resigned || c.Resigned || site.InForce().Central() {
 		return
 	}
@@ -123,7 +123,7 @@ func (m *office) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (groun
 	switch master := m.pilots.held[site.Master]; {
 	case site.Resigned || c.Resigned && !later:
 		return fmt.Sprintf("master %s resigned", site.Master), ""
-	case master == nil || !master.State.present():
+	case master == nil || !master.State.Present():
 		return fmt.Sprintf("master %s was gone", site.Master), ""
 	case c.BrokenOff != 0 && site.LastSync <= c.BrokenOff && m.Clock.Sub(c.BrokenOff) >= m.config.Site.BrokenSilence:
 		return fmt.Sprintf("the connection of master %s broke", site.Master), ""

@@ -55,17 +55,20 @@ func (s *TaskState) awaits(id task.AttemptID, attempt *Attempt) bool {
 // discard has copies deleted that attempts have stored. What another copy that a file names
 // may be, on a storage element with two names, joins its bad ones, and goes with them.
 func (c *catalogue) discard(copies ...task.Replica) {
-	saveAll(slices.DeleteFunc(copies, func(r task.Replica) bool {
+	var garbage []task.Replica
+	for _, r := range copies {
 		if !c.stored(r) {
-			return true
+			continue
 		}
-		f := c.namer("", r.URL)
-		if f != nil && f.ReplicaAt(r.URL) < 0 && !slices.Contains(f.Bad, r) {
+		switch f := c.namer("", r.URL); {
+		case f == nil:
+			garbage = append(garbage, r)
+		case f.ReplicaAt(r.URL) < 0 && !slices.Contains(f.Bad, r):
 			f.Bad = append(slices.Clip(f.Bad), r)
 			c.files.touch(f.LFN)
 		}
-		return f != nil
-	}), c.Files().AddGarbage)
+	}
+	saveAll(garbage, c.Files().AddGarbage)
 }
 
 // discardOutputs has an attempt's own copies of outputs deleted, also if it has not told
@@ -103,14 +106,13 @@ func (c *catalogue) discardBad(f *FileRecord) {
 	if len(f.Bad) == 0 {
 		return
 	}
-	bad := slices.DeleteFunc(slices.Clone(f.Bad), func(r task.Replica) bool { return f.ReplicaAt(r.URL) >= 0 })
-	f.Bad = nil
+	f.Bad = slices.DeleteFunc(slices.Clone(f.Bad), func(r task.Replica) bool { return f.ReplicaAt(r.URL) >= 0 })
 	c.files.touch(f.LFN)
-	if f.Shared || f.takenOver() {
-		f.Bad = bad
-		return
+	if !f.Shared && !f.takenOver() {
+		bad := f.Bad
+		f.Bad = nil // else they are named, and stay
+		c.discard(bad...)
 	}
-	c.discard(bad...)
 }
 
 // stored tells whether a copy is one that an attempt has stored at its site's element.
@@ -269,7 +271,7 @@ func (c *catalogue) cached(f *FileRecord, site *SiteRecord) (drop, ask bool) {
 		return true, false
 	}
 	maker, known := c.pilots.held[f.Producer.Pilot], c.attempts.held[f.Producer]
-	if maker == nil || !maker.State.present() || maker.Site != site.Name {
+	if maker == nil || !maker.State.Present() || maker.Site != site.Name {
 		return false, true
 	}
 	return false, site.SE != "" && (f.takenOver() || f.Struck || known != nil && known.Known <= site.CheckUntil)

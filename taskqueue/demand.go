@@ -227,10 +227,10 @@ func (d *demand) pilots() {
 	found := read(d.Pilots().OfSite(d.site.Name))
 	for i := range found {
 		p := &found[i]
-		if p.State.present() || d.Wall.Sub(p.Ended) < demandMemory && p.Reason != visited {
+		if p.State.Present() || d.Wall.Sub(p.Ended) < demandMemory && p.Reason != visited {
 			d.out.Pilots = append(d.out.Pilots, *p)
 		}
-		if d.out.Silent || !p.State.present() || p.Drain || p.Stopped != "" {
+		if d.out.Silent || !p.State.Present() || p.Drain || p.Stopped != "" {
 			continue
 		}
 		for k := range d.out.Classes {

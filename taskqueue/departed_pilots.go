@@ -50,7 +50,7 @@ func (q *queue) depart(site *SiteRecord, departed []task.Departure) {
 			site.Strangers = slices.Delete(site.Strangers, stranger, stranger+1)
 			q.sites.touch(site.Name)
 		}
-		if pilot == nil || pilot.Site != site.Name || !pilot.State.present() {
+		if pilot == nil || pilot.Site != site.Name || !pilot.State.Present() {
 			continue
 		}
 		state := PilotLeft
@@ -101,7 +101,7 @@ func (m *members) takePauses(site *SiteRecord, pauses []task.Pause) {
 
 // stopped notes why a pilot takes no new work; "" is that it takes some.
 func (m *members) stopped(site *SiteRecord, pilot *PilotRecord, why string) {
-	if pilot == nil || pilot.Site != site.Name || !pilot.State.present() || pilot.Stopped == why {
+	if pilot == nil || pilot.Site != site.Name || !pilot.State.Present() || pilot.Stopped == why {
 		return
 	}
 	pilot.Stopped = why
@@ -240,7 +240,7 @@ func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
 		site.Untold = q.Clock
 		q.sites.touch(site.Name)
 	}
-	if !pilot.State.present() {
+	if !pilot.State.Present() {
 		return nil
 	}
 	q.dismiss(site, pilot, PilotLeft, l.Reason)

@@ -66,7 +66,7 @@ func (m *members) forgetPilots(after task.PilotID) (next task.PilotID) {
 	var gone []task.PilotID
 	for i := range pilots {
 		p := &pilots[i]
-		if p.State.present() || !m.Wall.After(m.config.neededUntil(p)) {
+		if p.State.Present() || !m.Wall.After(m.config.neededUntil(p)) {
 			continue
 		}
 		gone = append(gone, p.ID)

@@ -301,7 +301,7 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) {
 			continue
 		}
 		j.outcomes.catalogue.announce(f, o.Site)
-		if !j.pilots.held[o.Attempt.Pilot].State.present() {
+		if !j.pilots.held[o.Attempt.Pilot].State.Present() {
 			j.look(j.site) // nobody may be left who stores it
 		}
 		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt

@@ -301,7 +301,7 @@ func (q *queue) dismissSilent(site *SiteRecord, silent []task.PilotID) {
 	}
 	q.pilots.load(silent...)
 	for _, id := range silent {
-		if pilot := q.pilots.held[id]; pilot != nil && pilot.Site == site.Name && pilot.State.present() {
+		if pilot := q.pilots.held[id]; pilot != nil && pilot.Site == site.Name && pilot.State.Present() {
 			q.dismiss(site, pilot, PilotDead, "it fell silent")
 		}
 	}

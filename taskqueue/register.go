@@ -161,7 +161,7 @@ func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord
 		m.pilots.put(id, pilot)
 	case pilot.Site != reg.Site:
 		end(conflict("peer %s is pilot %s of site %s and cannot join %s: start it with a new key", reg.Peer, id, pilot.Site, reg.Site))
-	case pilot.State.present():
+	case pilot.State.Present():
 		again = true
 		site.Pilots--
 		site.Registered -= pilot.Slots
@@ -180,8 +180,8 @@ func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord
 	return pilot, again
 }
 
-// present tells whether the pilot counts as a live member of its site.
-func (s PilotState) present() bool { return s == PilotAlive || s == PilotDraining }
+// Present tells whether the pilot counts as a live member of its site.
+func (s PilotState) Present() bool { return s == PilotAlive || s == PilotDraining }
 
 // present returns the ids of the other live pilots of a site, in order, as
 // this turn sees them. A site may have thousands, and each that registers asks.
@@ -189,14 +189,14 @@ func (r *records) present(site task.Site, except task.PilotID) []task.PilotID {
 	ids := read(r.Pilots().IDsOfSite(site, PilotAlive, PilotDraining))
 	return slices.DeleteFunc(ids, func(id task.PilotID) bool {
 		held := r.pilots.held[id]
-		return id == except || held != nil && !held.State.present()
+		return id == except || held != nil && !held.State.Present()
 	})
 }
 
 // alive returns the live pilots of a site, by id, as this turn sees them.
 func (r *records) alive(site task.Site) []*PilotRecord {
 	found := r.pilots.of(read(r.Pilots().OfSite(site, PilotAlive, PilotDraining)))
-	return slices.DeleteFunc(found, func(p *PilotRecord) bool { return !p.State.present() })
+	return slices.DeleteFunc(found, func(p *PilotRecord) bool { return !p.State.Present() })
 }
 
 // appoint returns the site's master: the one in office; if there is none

@@ -146,7 +146,7 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	pilot, site := q.pilot(id)
-	if !pilot.State.present() {
+	if !pilot.State.Present() {
 		end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
 	}
 	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(id), Site: site.Name, Node: pilot.Node(), Pilot: id, Job: pilot.BatchJob})

@@ -107,7 +107,7 @@ func (r *Rules) Tried(t *Turn, in Tried) (_ task.SiteSettings, err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	pilot, site := q.pilotOf(in.Site, in.Pilot), q.site(in.Site)
-	if site.Trial != 0 && in.Trial == uint64(site.Trial) && pilot.State.present() {
+	if site.Trial != 0 && in.Trial == uint64(site.Trial) && pilot.State.Present() {
 		pilot.Tried, pilot.Unreachable = site.Trial, !in.Reached
 		if !in.Reached {
 			site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another; the last one that tried: %s", site.wanted(), in.Reason)

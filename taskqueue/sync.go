@@ -186,7 +186,7 @@ func (j *outcomes) takeStarts(site *SiteRecord, starts []task.Start) {
 func (j *outcomes) begun(o task.Outcome) *Attempt {
 	j.number(&o)
 	a := &Attempt{State: AttemptRunning, Outcome: o, Known: j.Clock}
-	if pilot := j.pilots.held[o.Attempt.Pilot]; !pilot.State.present() {
+	if pilot := j.pilots.held[o.Attempt.Pilot]; !pilot.State.Present() {
 		a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, pilot.Reason
 	}
 	j.attempts.put(o.Attempt, a)

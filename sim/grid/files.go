@@ -52,7 +52,7 @@ func (o others) Locate(a cache.Locate) {
 }
 
 // TellHome brings a pilot's word to the desk.
-func (o others) TellHome(_ task.FileKey, event cache.GrantEvent) {
+func (o others) TellHome(event cache.GrantEvent) {
 	o.timeline.After(o.site.Latency, func() { o.site.desk.Tell(event) })
 }
 

@@ -55,11 +55,11 @@ func (f *Files) perform(action cache.PlanAction) {
 	case cache.Locate:
 		f.config.Peers.Locate(a)
 	case cache.AskHome:
-		f.config.Peers.TellHome(a.Key, cache.Ask{Key: a.Key, From: self.Peer, Tried: a.Tried, Number: a.Ask})
+		f.config.Peers.TellHome(cache.Ask{Key: a.Key, From: self.Peer, Tried: a.Tried, Number: a.Ask})
 	case cache.RenewGrant:
-		f.config.Peers.TellHome(a.Key, cache.Renew{Key: a.Key, From: self.Peer})
+		f.config.Peers.TellHome(cache.Renew{Key: a.Key, From: self.Peer})
 	case cache.FinishGrant:
-		f.config.Peers.TellHome(a.Key, cache.Finish{Key: a.Key, From: self, End: a.End})
+		f.config.Peers.TellHome(cache.Finish{Key: a.Key, From: self, End: a.End})
 	case cache.TransferFromPeers:
 		f.begin(a.Transfer, a.File, func(t *Transfer) { f.config.Peers.Read(t, a.Holders) })
 	case cache.TransferFromSE:

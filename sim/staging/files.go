@@ -19,7 +19,7 @@ type Peers interface {
 	// Locate finds who holds files; Files.Tell is told cache.Located.
 	Locate(cache.Locate)
 	// TellHome brings a word to the home of a file; Files.Tell is told cache.HomeAnswered.
-	TellHome(task.FileKey, cache.GrantEvent)
+	TellHome(cache.GrantEvent)
 	// Read moves a file here from those that still have it, until Transfer.End.
 	Read(*Transfer, []cache.Holder)
 }

@@ -41,7 +41,7 @@ func (s *site) Locate(a cache.Locate) {
 	s.After(time.Millisecond, func() { s.files.Tell(cache.Located{Keys: a.Keys, Holders: found}) })
 }
 
-func (s *site) TellHome(_ task.FileKey, event cache.GrantEvent) {
+func (s *site) TellHome(event cache.GrantEvent) {
 	s.After(time.Millisecond, func() { s.desk.Tell(event) })
 }
 

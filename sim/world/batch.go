@@ -111,15 +111,16 @@ func (b *batch) begin(job *batchJob) {
 		if taken[host] || slices.Contains(job.exclude, host) {
 			continue
 		}
+		shape := &b.config.Shapes[0]
 		job.State, job.Node = factory.Running, host
-		job.pilot = b.startOne(b.site, b.config.Shapes[0].Resources.Cores, func(r *taskqueue.Registration) {
-			r.Job, r.Host, r.Ends = job.Name, host, b.net.Now().Add(b.config.Shapes[0].Lifetime())
+		job.pilot = b.startOne(b.site, shape.Resources.Cores, func(r *taskqueue.Registration) {
+			r.Job, r.Host, r.Ends = job.Name, host, b.net.Now().Add(shape.Lifetime())
 		})
 		if job.pilot == nil {
 			job.State = factory.Ended
 			return
 		}
-		job.pilot.lives(b.config.Shapes[0].Lifetime())
+		job.pilot.lives(shape.Lifetime())
 		return
 	}
 	b.after(batchDelay, func() { b.begin(job) })
@@ -154,7 +155,7 @@ func (b *batch) demand() factory.Event {
 	for i := range told.Pilots {
 		p := &told.Pilots[i]
 		seen := factory.Pilot{ID: p.ID, Job: p.Job, Node: p.Node(), Tasks: p.Sums.Done}
-		seen.Alive = !told.Silent && (p.State == taskqueue.PilotAlive || p.State == taskqueue.PilotDraining)
+		seen.Alive = !told.Silent && p.State.Present()
 		if p.State == taskqueue.PilotDead {
 			seen.Error = p.Reason
 		}
@@ -168,16 +169,15 @@ func (b *batch) demand() factory.Event {
 
 // lives ends a pilot when it was idle for long, or its life is over.
 func (n *node) lives(life time.Duration) {
-	idle := worker.Idleness{Most: idleLimit}
+	idle, ends := worker.Idleness{Most: idleLimit}, n.net.Now().Add(life)
 	var look func()
 	look = func() {
 		now := n.net.Now()
 		switch {
 		case !n.alive || n.leaving:
-		case idle.Over(now, len(n.running())), life <= 0:
+		case idle.Over(now, len(n.running())), !now.Before(ends):
 			n.stop(time.Minute)
 		default:
-			life -= idleLook
 			n.after(idleLook, look)
 		}
 	}

@@ -125,7 +125,7 @@ func (n *node) homeOf(key task.FileKey) (task.PeerID, bool) {
 }
 
 // TellHome has the home of a file told something.
-func (o others) TellHome(_ task.FileKey, event cache.GrantEvent) {
+func (o others) TellHome(event cache.GrantEvent) {
 	o.askHomes(o.homes.Step(o.clock(), event))
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -89,7 +90,7 @@ func (n *node) farewell() {
 	}
 	chief, term := n.member.Overlay.Master()
 	resigns := chief.Peer == n.peer
-	if (resigns || n.office.Own()) && !n.master.Settled() && n.settling < ownSettling {
+	if (resigns || n.office.Own()) && !n.master.Settled() && n.settling < office.SettleTime {
 		n.settling += 20 * time.Millisecond
 		n.after(20*time.Millisecond, n.farewell)
 		return

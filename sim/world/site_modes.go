@@ -14,9 +14,6 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// ownSettling is how long a pilot that leaves may take to tell the queue all.
-const ownSettling = office.SettleTime
-
 func (n *node) isolated() bool { return n.office.Settings().Mode == task.ModeIsolated }
 
 // stepOffice drives the core of the pilot's office and carries its actions out.

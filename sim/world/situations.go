@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -172,7 +173,7 @@ func (s *storm) leavesInHaste(d draws, master *node, live []*node) {
 	within := d.between(200*time.Millisecond, 2*time.Second)
 	cut := d.between(10*time.Second, time.Minute)
 	s.cutsOff(live, cut)
-	s.after(cut-within-d.between(0, ownSettling), func() {
+	s.after(cut-within-d.between(0, office.SettleTime), func() {
 		if master.alive && !s.calmed {
 			master.stop(within)
 		}

@@ -206,7 +206,7 @@ func (s *storm) judgeLeases() {
 			if lease.Pilot == "" {
 				continue
 			}
-			if state := s.queue.pilot(lease.Pilot).State; state != taskqueue.PilotAlive && state != taskqueue.PilotDraining {
+			if state := s.queue.pilot(lease.Pilot).State; !state.Present() {
 				s.judge.Fatalf("%s, which is %s, holds lease %d", lease.Pilot, state, lease.ID)
 			}
 		}

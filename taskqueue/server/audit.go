@@ -224,7 +224,7 @@ func (p *auditPage) running(t *taskqueue.Turn, from auditPlace) {
 
 func (p *auditPage) runningAt(t *taskqueue.Turn, at *taskqueue.PilotRecord, from auditPlace) {
 	f := &p.filter
-	if !present(at) || f.Site != "" && at.Site != f.Site || f.Node != "" && at.Node() != f.Node || f.Pilot != "" && at.ID != f.Pilot {
+	if !at.State.Present() || f.Site != "" && at.Site != f.Site || f.Node != "" && at.Node() != f.Node || f.Pilot != "" && at.ID != f.Pilot {
 		return
 	}
 	running := taskqueue.Read(t.Attempts().RunningAt(at.ID))

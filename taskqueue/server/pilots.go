@@ -327,7 +327,7 @@ func describePilots(t *taskqueue.Turn, c caller, masters map[task.PilotID]bool, 
 	for i := range pilots {
 		p := &pilots[i]
 		running := taskqueue.Read(t.Attempts().RunningAt(p.ID))
-		list[i] = pilotOf(p, len(running), present(p) && masters[p.ID])
+		list[i] = pilotOf(p, len(running), p.State.Present() && masters[p.ID])
 		if !c.looksAfter(p.Site) {
 			list[i].LastError = ""
 			if p.Stopped != "" {
@@ -346,9 +346,4 @@ func mastersOf(t *taskqueue.Turn) map[task.PilotID]bool {
 		masters[sites[i].Master] = !sites[i].Resigned
 	}
 	return masters
-}
-
-// present tells whether a pilot counts as a live member of its site.
-func present(p *taskqueue.PilotRecord) bool {
-	return p.State == taskqueue.PilotAlive || p.State == taskqueue.PilotDraining
 }

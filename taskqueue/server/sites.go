@@ -232,7 +232,7 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 				continue
 			}
 		}
-		told := &pb.DemandPilot{Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p) && !demand.Silent, Done: p.Sums.Done}
+		told := &pb.DemandPilot{Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: p.State.Present() && !demand.Silent, Done: p.Sums.Done}
 		if p.State == taskqueue.PilotDead { // one that left has ended in order, be it without a task
 			told.Error = task.Brief(p.Reason)
 		}

@@ -36,7 +36,11 @@ func TestWhatIsLeftOfAKilledNodeReachesNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = carrier.Close() }()
+	t.Cleanup(func() {
+		if err := carrier.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	dying, id := newPlace(t, carrier)
 	heard := make(chan string, 10)
 	var mouths []*stream
