@@ -230,7 +230,7 @@ func TestSandboxClosesThePortsOfPilotage(t *testing.T) {
 			t.Errorf("%s at %s: walls %v, tried %v, %v", c.reach, s.level, says, tried, err)
 		}
 		spec := s.argv(self, strconv.Itoa(queue), strconv.Itoa(other))
-		spec.Task.Env[connecter] = "all"
+		spec.Task.Env[connecter], spec.Task.Env[raceOptions] = "all", noPause
 		result := s.runOK(spec)
 		for _, way := range has(t) {
 			for port, open := range map[int]bool{queue: !c.closed, other: true} {

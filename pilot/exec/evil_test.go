@@ -259,7 +259,7 @@ func commitEvil(t *testing.T, level task.Confinement) (done map[string]bool, sai
 		"OUTSIDE": outside, "SECRET": secret, "CACHED": s.cached("shared", "x", 0o444), "LATE": late, "PEOPLE": people,
 		"PILOT": strconv.Itoa(os.Getpid()), "VICTIM": strconv.Itoa(victim), "VICTIM_FILE": file, "OTHER": other, "LOG": log, "TEMPORARY": os.TempDir(),
 		"REQUEST_KEY": strconv.Itoa(unix.SYS_REQUEST_KEY), "KEYCTL": strconv.Itoa(unix.SYS_KEYCTL), "TICKET": os.Getenv(ticket),
-		"SELF": self, "QUEUE": strconv.Itoa(queue), "NEIGHBOUR": strconv.Itoa(neighbour), "IN_32_BITS": inWordsOf32Bits,
+		"SELF": self, "QUEUE": strconv.Itoa(queue), "NEIGHBOUR": strconv.Itoa(neighbour), "IN_32_BITS": inWordsOf32Bits, raceOptions: noPause,
 		"SHARED": shared, "KEY": strconv.Itoa(exchange(t)),
 		"SOCKET": service(t, filepath.Join(t.TempDir(), "socket")), "ABSTRACT": service(t, fmt.Sprintf("@evil-%d-%d", os.Getpid(), level))[1:],
 	}

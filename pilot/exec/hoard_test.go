@@ -56,7 +56,7 @@ func TestSandboxCountsWhatPayloadsHide(t *testing.T) {
 			}
 			t.Run(level.String()+"/"+name, func(t *testing.T) {
 				spec := s.shell(hoard.script)
-				spec.Task.Env["SELF"], spec.Task.Env[hoarder], spec.Task.Env["GORACE"] = self, name, "atexit_sleep_ms=0"
+				spec.Task.Env["SELF"], spec.Task.Env[hoarder], spec.Task.Env[raceOptions] = self, name, noPause
 				spec.Task.Resources.Memory, spec.Task.Resources.Disk = hoarded*2/3, hoarded*2/3
 				spec.Task.Walltime = 20 * time.Second
 				result := s.runBad(spec, hoard.reason)

@@ -29,8 +29,16 @@ const (
 	pilotUnmarked = "EXEC_TEST_PILOT_UNMARKED"
 )
 
+// The race detector keeps a process for a second at its end by default, which is most
+// of what these tests would take. Launchers and payloads that are this program are told.
+const (
+	raceOptions = "GORACE"
+	noPause     = "atexit_sleep_ms=0"
+)
+
 // TestMain checks for goroutines left behind.
 func TestMain(m *testing.M) {
+	spawnerEnvironment = append(spawnerEnvironment, raceOptions+"="+noPause)
 	if folder := os.Getenv(pilotFolder); folder != "" {
 		runDoomedPilot(folder)
 	}

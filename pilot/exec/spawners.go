@@ -50,6 +50,9 @@ type spawnerLink struct {
 	asked     atomic.Int64 // questions for it that have no answer yet
 }
 
+// spawnerEnvironment is that of launchers, and of the spawners that they start.
+var spawnerEnvironment = []string{"GOMAXPROCS=1"}
+
 const (
 	spawnerPatience = 10 * time.Second // of the pilot with a spawner's answers
 	mostIdle        = 64               // spawners
@@ -123,7 +126,7 @@ func (s *spawners) start(container string) (*spawnerLink, error) {
 	}
 	marking.Lock() // it is to carry no payload's mark
 	launcher, err := syscall.ForkExec(s.program.path(), arguments, &syscall.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), uintptr(ends[1])},
+		Dir: "/", Env: spawnerEnvironment, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), uintptr(ends[1])},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	marking.Unlock()

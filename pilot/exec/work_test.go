@@ -50,7 +50,7 @@ func TestSandboxLetsPayloadsWork(t *testing.T) {
 			small, large := s.cached("s", "x", 0o444), s.cached("l", strings.Repeat("abc", 1_000_000), 0o444)
 			for name, script := range good {
 				spec := s.shell(script)
-				maps.Copy(spec.Task.Env, map[string]string{"LEVEL": level.String(), "SELF": self, "ELSEWHERE": elsewhere, "IN_32_BITS": inWordsOf32Bits})
+				maps.Copy(spec.Task.Env, map[string]string{"LEVEL": level.String(), "SELF": self, "ELSEWHERE": elsewhere, "IN_32_BITS": inWordsOf32Bits, raceOptions: noPause})
 				spec.Inputs = []StagedInput{{Name: "small", Path: small}, {Name: "large", Path: large}}
 				if result := s.run(spec); !result.OK {
 					t.Errorf("%s: %s: %s%s", name, result.Reason, result.Stdout, result.Stderr)
