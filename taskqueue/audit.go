@@ -92,19 +92,25 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// audit notes what the turn does; it is kept with it.
-func (r *records) audit(e AuditEntry) {
+// auditing is what a turn has done that its audit log is to tell.
+type auditing struct {
+	turn    *Turn
+	entries []AuditEntry
+}
+
+// add notes what the turn does; it is kept with it.
+func (a *auditing) add(e AuditEntry) {
 	if e.Person == "" {
-		e.Person, e.Token = r.By.Name, r.Token
+		e.Person, e.Token = a.turn.By.Name, a.turn.Token
 	}
-	r.audited = append(r.audited, e)
+	a.entries = append(a.entries, e)
 }
 
 // Note keeps an entry on what was done beside the rules.
 func (r *Rules) Note(t *Turn, e AuditEntry) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	q.audit(e)
+	q.audit.add(e)
 	return nil
 }
 
@@ -120,25 +126,25 @@ func (s *SiteSettings) changes(before *SiteSettings) string {
 	return task.Brief(strings.Join(changed, "; "))
 }
 
-// auditAttempt notes where an attempt ran, and for whom.
-func (r *records) auditAttempt(kind string, site task.Site, o *task.Outcome, state AttemptState) {
+// audited notes where an attempt ran, and for whom.
+func (j *outcomes) audited(kind string, site task.Site, o *task.Outcome, state AttemptState) {
 	e := AuditEntry{
 		Kind: kind, Subject: o.Attempt.String(), Site: site, Pilot: o.Attempt.Pilot, Process: o.Process, Started: o.Started, Ended: o.Ended, Note: attemptNotes[state],
 	}
-	if w := r.workflows.one(o.Attempt.Task.Workflow()); w != nil {
+	if w := j.workflows.one(o.Attempt.Task.Workflow()); w != nil {
 		e.Person = w.Owner
 	}
-	if pilot := r.pilots.one(o.Attempt.Pilot); pilot != nil {
+	if pilot := j.pilots.one(o.Attempt.Pilot); pilot != nil {
 		e.Node, e.Job = pilot.Node(), pilot.BatchJob
 	}
 	switch {
 	case e.Ended.IsZero():
-		e.Ended = r.Wall
+		e.Ended = j.Wall
 	case state == AttemptFailedState:
 		e.Note += ": " + task.Brief(o.Reason)
 	}
 	e.Started, e.Ended = e.Started.Truncate(time.Millisecond), e.Ended.Truncate(time.Millisecond)
-	r.audit(e)
+	j.audit.add(e)
 }
 
 var attemptNotes = [...]string{
@@ -146,19 +152,19 @@ var attemptNotes = [...]string{
 	AttemptDuplicate: "its task was over already", AttemptRejected: "read an input that was not the winner's",
 }
 
-// saveAudit appends what the turn has done so far to the log.
-func (r *records) saveAudit() {
-	if len(r.audited) == 0 {
+// save appends what the turn has done so far to the log.
+func (a *auditing) save() {
+	if len(a.entries) == 0 {
 		return
 	}
-	last := read(r.Audit().Last())
-	next := AuditRecord{At: max(last.At+1, uint64(max(0, r.Wall.UnixNano()))), Entries: r.audited}
+	last := read(a.turn.Audit().Last())
+	next := AuditRecord{At: max(last.At+1, uint64(max(0, a.turn.Wall.UnixNano()))), Entries: a.entries}
 	if last.At == 0 {
-		last.Digest = r.auditBase()
+		last.Digest = auditBase(a.turn.Meta())
 	}
 	next.Digest = next.Sum(last.Digest)
-	check(r.Audit().Append(next))
-	r.audited = nil
+	check(a.turn.Audit().Append(next))
+	a.entries = nil
 }
 
 // KeepAudit is how long records are kept: WLCG asks sites and VOs to be able to say for
@@ -168,8 +174,8 @@ const KeepAudit = 180 * 24 * time.Hour
 // metaAudit is the digest of the newest record that has left the database.
 const metaAudit = "audit base"
 
-func (r *records) auditBase() (digest [32]byte) {
-	copy(digest[:], read(r.Meta().Get(metaAudit)))
+func auditBase(meta MetaTable) (digest [32]byte) {
+	copy(digest[:], read(meta.Get(metaAudit)))
 	return digest
 }
 
@@ -191,7 +197,7 @@ type AuditSegment struct {
 // AuditAfter returns records of the database later than a time, oldest first, some at once.
 func (r *Rules) AuditAfter(t *Turn, after uint64) (s AuditSegment, err error) {
 	defer catch(&err)
-	return AuditSegment{newRecords(t, &r.Config).auditBase(), read(t.Audit().After(after, auditPage))}, nil
+	return AuditSegment{auditBase(t.Meta()), read(t.Audit().After(after, auditPage))}, nil
 }
 
 // AuditToClose returns the oldest records once they are to leave the database, none
@@ -213,7 +219,7 @@ func (r *Rules) AuditToClose(t *Turn) (s AuditSegment, err error) {
 	if len(s.Records) == 0 || entries < closeEntries && t.Wall.Sub(s.Records[0].Time()) < closeAfter {
 		return AuditSegment{}, nil
 	}
-	s.Before = newRecords(t, &r.Config).auditBase()
+	s.Before = auditBase(t.Meta())
 	return s, nil
 }
 

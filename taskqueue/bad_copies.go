@@ -91,7 +91,7 @@ func (c *catalogue) holdReaders(f *FileRecord, until Instant, which func(*TaskSt
 func (c *catalogue) strike(f *FileRecord, at int) {
 	c.alter(f)
 	f.Strikes++
-	c.holdReaders(f, c.Clock.Add(c.backoff(f.Strikes)), func(s *TaskState) bool { return !s.State.Terminal() })
+	c.holdReaders(f, c.Clock.Add(c.config.Retry.backoff(c.Random, f.Strikes)), func(s *TaskState) bool { return !s.State.Terminal() })
 	f.Bad = append(f.Bad, f.Replicas[at])
 	f.Bad = f.Bad[max(0, len(f.Bad)-maxBadCopies):]
 	f.Replicas = slices.Delete(slices.Clone(f.Replicas), at, at+1)
@@ -106,8 +106,8 @@ func (c *catalogue) strike(f *FileRecord, at int) {
 func (c *catalogue) askCaches(f *FileRecord) {
 	f.Struck, f.Doubted = true, Doubt{}
 	for _, name := range f.Announced {
-		site := c.site(name)
-		c.look(site)
+		site := c.sites.need(name)
+		c.sites.look(site)
 	}
 }
 

@@ -32,9 +32,12 @@ type Ban struct {
 	After      task.WorkflowID
 }
 
-// bans are those in force, as they are kept.
-func (r *records) bans() (list []Ban) {
-	r.remembered(metaBans, &list)
+// bans are those in force.
+type bans []Ban
+
+// bansIn reads the bans in force.
+func bansIn(meta MetaTable) (list bans) {
+	recall(meta, metaBans, &list)
 	return list
 }
 
@@ -58,10 +61,9 @@ func (b *Ban) keepsOut(site task.Site, host string) bool {
 const metaBans = "bans"
 
 // Bans lists the bans in force, but those of pilots.
-func (r *Rules) Bans(t *Turn) (bans []Ban, err error) {
-	q := r.open(t)
+func (r *Rules) Bans(t *Turn) (_ []Ban, err error) {
 	defer catch(&err)
-	return q.bans(), nil
+	return bansIn(t.Meta()), nil
 }
 
 // Banned is what a ban has led to.
@@ -85,22 +87,22 @@ func (r *Rules) Ban(t *Turn, b Ban) (out Banned, err error) {
 	case b.Name == "":
 		end(invalid("a ban needs a name"))
 	case b.Kind == BanPerson:
-		tokens := q.tokensOf(b.Name)
+		tokens := tokensOf(q.Grants(), b.Name)
 		of = func(p *PilotRecord) bool { return tokens[p.Token] }
 	case b.Kind == BanNode || b.Kind == BanSite:
 		if b.Kind == BanSite {
-			within = q.site(task.Site(b.Name)).Name
+			within = q.sites.need(task.Site(b.Name)).Name
 		} else if b.Site != "" {
-			within = q.site(b.Site).Name
+			within = q.sites.need(b.Site).Name
 		}
 		of = func(p *PilotRecord) bool { return b.keepsOut(p.Site, p.Host) }
 	default:
 		end(invalid("%q cannot be banned: give person, pilot, node or site", b.Kind))
 	}
 	b.At, b.Cancelling = q.Wall, b.Kind == BanPerson
-	bans := append(q.bansWithout(&b), b)
-	q.remember(metaBans, bans)
-	q.audit(AuditEntry{Kind: AuditBanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site, Note: b.Why})
+	bans := append(bansIn(q.Meta()).without(b), b)
+	remember(q.Meta(), metaBans, bans)
+	q.audit.add(AuditEntry{Kind: AuditBanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site, Note: b.Why})
 	out.Pilots = q.expelAll(within, of, string(b.Kind)+" "+b.Name+" was banned")
 	if b.Cancelling {
 		out.Tasks, out.More = q.cancelBanned()
@@ -114,7 +116,7 @@ func isCancelling(b Ban) bool { return b.Cancelling }
 // cancelBanned cancels open work of banned persons, about as many tasks as a page has or
 // one workflow; more tells that some may be left.
 func (q *queue) cancelBanned() (tasks int, more bool) {
-	bans := q.bans()
+	bans := bansIn(q.Meta())
 	at := slices.IndexFunc(bans, isCancelling)
 	if at < 0 {
 		return 0, false
@@ -138,13 +140,13 @@ func (q *queue) cancelBanned() (tasks int, more bool) {
 			break
 		}
 	}
-	q.remember(metaBans, bans)
+	remember(q.Meta(), metaBans, bans)
 	return tasks, slices.ContainsFunc(bans, isCancelling)
 }
 
 // mayWork refuses work of a person who is banned.
-func (r *records) mayWork(person string) {
-	if slices.ContainsFunc(r.bans(), func(b Ban) bool { return b.Kind == BanPerson && b.Name == person }) {
+func (list bans) mayWork(person string) {
+	if slices.ContainsFunc(list, func(b Ban) bool { return b.Kind == BanPerson && b.Name == person }) {
 		end(refused("%s, whose work it is, is banned", person))
 	}
 }
@@ -155,33 +157,33 @@ func (r *records) mayWork(person string) {
 func (r *Rules) Unban(t *Turn, b Ban) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	rest := q.bansWithout(&b)
-	if len(rest) == len(q.bans()) {
+	list := bansIn(q.Meta())
+	rest := list.without(b)
+	if len(rest) == len(list) {
 		end(NotFound("ban of "+string(b.Kind), b.Name))
 	}
-	rememberList(q.records, metaBans, rest)
-	q.audit(AuditEntry{Kind: AuditUnbanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site})
+	rememberList(q.Meta(), metaBans, rest)
+	q.audit.add(AuditEntry{Kind: AuditUnbanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site})
 	return nil
 }
 
-func (r *records) bansWithout(b *Ban) []Ban {
-	return slices.DeleteFunc(r.bans(), func(other Ban) bool { return b.Same(other) })
+func (list bans) without(b Ban) bans {
+	return slices.DeleteFunc(slices.Clone(list), b.Same)
 }
 
-// notBanned refuses a pilot of a site or a node that is banned, and one that comes with
+// mayJoin refuses a pilot of a site or a node that is banned, and one that comes with
 // the access of a banned person: its call may have been let in before the ban.
-func (r *records) notBanned(reg *Registration) {
-	bans := r.bans()
-	for i := range bans {
-		if bans[i].keepsOut(reg.Site, reg.Host) || bans[i].Kind == BanPerson && bans[i].Name == r.By.Name {
-			end(refused("%s %s is banned: %s", bans[i].Kind, bans[i].Name, bans[i].Why))
+func (list bans) mayJoin(reg *Registration, by Person) {
+	for i := range list {
+		if b := &list[i]; b.keepsOut(reg.Site, reg.Host) || b.Kind == BanPerson && b.Name == by.Name {
+			end(refused("%s %s is banned: %s", b.Kind, b.Name, b.Why))
 		}
 	}
 }
 
 // tokensOf returns the ids of a person's accesses.
-func (r *records) tokensOf(person string) map[string]bool {
-	grants := read(r.Grants().All())
+func tokensOf(table GrantTable, person string) map[string]bool {
+	grants := read(table.All())
 	ids := make(map[string]bool)
 	for i := range grants {
 		if grants[i].Holder().Name == person {
@@ -193,13 +195,11 @@ func (r *records) tokensOf(person string) map[string]bool {
 
 // expelAll revokes live pilots of a site, "" of all.
 func (q *queue) expelAll(within task.Site, of func(*PilotRecord) bool, reason string) (revoked []task.PilotID) {
-	q.loadSites()
-	for _, name := range q.siteNames {
-		if within != "" && name != within {
+	for site := range q.sites.all() {
+		if within != "" && site.Name != within {
 			continue
 		}
-		site := q.sites.held[name]
-		for _, pilot := range q.alive(name) {
+		for _, pilot := range q.pilots.alive(site.Name) {
 			if of(pilot) {
 				q.expel(site, pilot, reason)
 				revoked = append(revoked, pilot.ID)
@@ -214,7 +214,7 @@ func (q *queue) expel(site *SiteRecord, pilot *PilotRecord, reason string) {
 	if !site.denies(pilot.Peer) {
 		site.Denied = append(site.Denied, pilot.Peer)
 		q.sites.touch(site.Name)
-		q.audit(AuditEntry{Kind: AuditRevoked, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Job: pilot.BatchJob, Note: reason})
+		q.audit.add(AuditEntry{Kind: AuditRevoked, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Job: pilot.BatchJob, Note: reason})
 	}
 	q.Effects.wake(site.Name)
 	q.Effects.wakePilot(pilot.ID)

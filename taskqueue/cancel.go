@@ -24,7 +24,7 @@ func (q *queue) cancelAll(id task.WorkflowID) (n int) {
 	}
 	w.Cancelled = true
 	q.workflows.touch(id)
-	q.audit(AuditEntry{Kind: AuditCancelled, Subject: string(id)})
+	q.audit.add(AuditEntry{Kind: AuditCancelled, Subject: string(id)})
 	for after := uint64(0); ; {
 		states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased))
 		if len(states) == 0 {
@@ -48,16 +48,16 @@ func (q *queue) cancelAll(id task.WorkflowID) (n int) {
 func (r *Rules) CancelTask(t *Turn, id task.ID) (_ int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	s := q.task(id)
+	s := q.tasks.need(id)
 	if s.State == task.Cancelled {
 		return 0, nil
 	}
 	if s.State.Terminal() {
 		end(conflict("task %s is %s: only what has not ended can be cancelled", id, s.State))
 	}
-	w := q.workflow(id.Workflow())
+	w := q.workflows.need(id.Workflow())
 	before := w.Counts[task.Cancelled]
-	q.audit(AuditEntry{Kind: AuditCancelled, Subject: string(id)})
+	q.audit.add(AuditEntry{Kind: AuditCancelled, Subject: string(id)})
 	q.life.cancel(s, "cancelled by a user")
 	q.life.ended = append(q.life.ended, id)
 	q.ready.settle()

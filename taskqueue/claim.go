@@ -27,7 +27,7 @@ const maxJump = 1 << 40
 func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(c.Site)
+	site := q.sites.need(c.Site)
 	claimant := q.office.claimant(site, c.Pilot)
 	ground, objection := q.office.judge(site, claimant, &c)
 	if objection != "" {
@@ -45,7 +45,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
 		q.office.crown(site, claimant, c.Expected.Epoch, ground)
 	}
 	result := ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
-	for _, p := range q.alive(site.Name) {
+	for _, p := range q.pilots.alive(site.Name) {
 		if p.ID != claimant.ID {
 			result.Pilots = append(result.Pilots, contact(p))
 		}
@@ -53,7 +53,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
 	if site.InForce().Central() {
 		return result, nil // mastership of the overlay only
 	}
-	for _, lease := range q.leasesOf(site.Name) {
+	for _, lease := range q.leasing.leasesOf(site.Name) {
 		result.Leases = append(result.Leases, q.leasing.fullLease(site, lease))
 	}
 	result.Revoked = q.leasing.revocations(site.Name)

@@ -59,9 +59,10 @@ type clearing struct {
 
 // clearAway does a page of what is to be cleared away.
 func (q *queue) clearAway() {
-	c := &clearing{q.records, &q.catalogue, q.config.Workflow.SweepPage}
+	c := &q.clearing
+	c.left = q.config.Workflow.SweepPage
 	c.retire()
-	list := c.clearances()
+	list := clearances(q.Meta())
 	before := slices.Clone(list)
 	if slices.ContainsFunc(list, func(x clearance) bool { return x.From <= q.Clock }) {
 		q.turnPage() // rows are deleted behind the working copy's back
@@ -74,41 +75,53 @@ func (q *queue) clearAway() {
 	}
 	list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == "" })
 	if !slices.Equal(before, list) {
-		rememberList(c.records, metaClearing, list)
+		rememberList(c.Meta(), metaClearing, list)
 	}
 }
 
-func (r *records) clearances() (list []clearance) {
-	r.remembered(metaClearing, &list)
+func clearances(meta MetaTable) (list []clearance) {
+	recall(meta, metaClearing, &list)
 	return list
 }
 
-// clearWorkflow puts a workflow on the list. One that goes as a whole is gone for users from
+// add puts a workflow on the list. One that goes as a whole is gone for users from
 // now on, and its rows go when no attempt of it can be told of any more.
-func (r *records) clearWorkflow(w *Workflow, x clearance) {
+func (c *clearing) add(w *Workflow, x clearance) {
 	x.Workflow = w.ID
 	if x.Whole {
-		x.From = r.silentFrom(w)
+		x.From = c.silentFrom(w)
 		w.Deleted = true
-		r.workflows.touch(w.ID)
-		r.Effects.progress(w.ID)
+		c.workflows.touch(w.ID)
+		c.Effects.progress(w.ID)
 	}
-	list := slices.DeleteFunc(r.clearances(), func(other clearance) bool { return other.Workflow == w.ID })
-	rememberList(r, metaClearing, append(list, x))
+	list := slices.DeleteFunc(clearances(c.Meta()), func(other clearance) bool { return other.Workflow == w.ID })
+	rememberList(c.Meta(), metaClearing, append(list, x))
 }
 
 // silentFrom is when nothing can be told any more of the attempts of a workflow, and what
 // they have stored without a word has been looked for.
-func (r *records) silentFrom(w *Workflow) Instant {
-	from, told := r.Clock, w.Closed.Add(r.config.Lease.TTL+r.config.Site.Pilot.AbsentAfter)
+func (c *clearing) silentFrom(w *Workflow) Instant {
+	from, told := c.Clock, w.Closed.Add(c.config.Lease.TTL+c.config.Site.Pilot.AbsentAfter)
 	if w.Closed != 0 && !w.Finished() {
 		from = max(from, told)
 	}
 	looked := told.Add(tidyLooks)
-	if w.Closed != 0 && looked > from && r.config.Workflow.LookFor > 0 && len(w.suspects(read(r.Sites().All()))) > 0 {
+	if w.Closed != 0 && looked > from && c.config.Workflow.LookFor > 0 && len(w.suspects(read(c.Sites().All()))) > 0 {
 		return looked
 	}
 	return from
+}
+
+// dropUnsealed removes workflows whose next part did not come in time.
+func (c *clearing) dropUnsealed() {
+	for _, id := range unsealed(c.Meta()) {
+		w := c.workflows.need(id)
+		if c.Clock.Sub(w.Last) < c.config.Workflow.UnsealedFor {
+			continue
+		}
+		noteUnsealed(c.Meta(), w.ID, false)
+		c.add(w, clearance{Whole: true})
+	}
 }
 
 // retaining is how far the look for workflows that are old enough has come: all but
@@ -125,12 +138,12 @@ func (c *clearing) retire() {
 		return
 	}
 	var at retaining
-	c.remembered(metaRetain, &at)
+	recall(c.Meta(), metaRetain, &at)
 	if at.After == "" && at.At != 0 && c.Clock.Sub(at.At) < retainEvery {
 		return
 	}
 	before := at
-	list := c.clearances()
+	list := clearances(c.Meta())
 	room := mostRetired - len(list)
 	if room <= 0 {
 		return
@@ -149,10 +162,10 @@ func (c *clearing) retire() {
 		switch {
 		case w.Deleted || w.Closed == 0:
 		case retain.Workflows > 0 && age >= retain.Workflows && c.silentFrom(w) <= c.Clock:
-			c.clearWorkflow(w, clearance{Whole: true, Retired: true})
+			c.add(w, clearance{Whole: true, Retired: true})
 			room--
 		case retain.Intermediates > 0 && age >= retain.Intermediates && w.Finished() && !w.Keep && !w.Cleared && !listed:
-			c.clearWorkflow(w, clearance{})
+			c.add(w, clearance{})
 			room--
 		}
 		if !w.Deleted {
@@ -163,7 +176,7 @@ func (c *clearing) retire() {
 		at = retaining{At: c.Clock}
 	}
 	if at != before {
-		c.remember(metaRetain, at)
+		remember(c.Meta(), metaRetain, at)
 	}
 }
 

@@ -93,7 +93,7 @@ func (c *catalogue) discardLosers(s *TaskState) {
 	if spec == nil || len(spec.Outputs) == 0 {
 		return
 	}
-	for _, a := range c.attemptsOf(s.ID) {
+	for _, a := range c.attempts.ofTask(s.ID) {
 		if a.State == AttemptLost {
 			c.discardOutputs(c.sites.one(a.Outcome.Site), a.Outcome.Attempt, spec.Outputs)
 		}
@@ -170,7 +170,7 @@ func (c *catalogue) letGo(f *FileRecord, how Going) {
 		return common || site == nil || site.InForce().Central() // where no master can tell its pilots
 	})
 	for _, name := range f.Announced {
-		c.look(c.site(name))
+		c.sites.look(c.sites.need(name))
 		c.Effects.wake(name)
 	}
 	if how == EntryGoes {
@@ -227,15 +227,15 @@ const maxCheckPages = 4
 func (r *Rules) Unguarded(t *Turn, name task.Site) (_ []task.File, err error) {
 	defer catch(&err)
 	q := r.open(t)
-	found, _ := q.catalogue.unguarded(q.site(name))
+	found, _ := q.catalogue.unguarded(q.sites.need(name))
 	return found, nil
 }
 
 // look marks a site whose caches may be all that has some files, and where
 // perhaps nobody stores them by itself.
-func (r *records) look(site *SiteRecord) {
+func (r *siteRecords) look(site *SiteRecord) {
 	site.Check, site.CheckAfter = true, ""
-	r.sites.touch(site.Name)
+	r.touch(site.Name)
 }
 
 // LookAgain has every site tell anew what it has told once: its members and what
@@ -247,8 +247,8 @@ func (r *Rules) LookAgain(t *Turn) (err error) {
 	defer q.close(&err)
 	sites := read(q.Sites().All())
 	for i := range sites {
-		site := q.site(sites[i].Name)
-		q.look(site)
+		site := q.sites.need(sites[i].Name)
+		q.sites.look(site)
 		q.office.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
 		site.CheckUntil, site.Untold = q.Clock, q.Clock
 	}

@@ -37,7 +37,7 @@ type Removal struct {
 func (r *Rules) DeleteWorkflow(t *Turn, id task.WorkflowID, dry bool) (out Removal, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	w := q.workflow(id)
+	w := q.workflows.need(id)
 	switch {
 	case w.Deleted:
 		end(NotFound("workflow", id))
@@ -49,8 +49,8 @@ func (r *Rules) DeleteWorkflow(t *Turn, id task.WorkflowID, dry bool) (out Remov
 		q.catalogue.countFiles(id, &out)
 		return out, nil
 	}
-	q.audit(AuditEntry{Kind: AuditDeleted, Subject: string(id), Note: "workflow of " + w.Owner})
-	q.clearWorkflow(w, clearance{Whole: true})
+	q.audit.add(AuditEntry{Kind: AuditDeleted, Subject: string(id), Note: "workflow of " + w.Owner})
+	q.clearing.add(w, clearance{Whole: true})
 	return out, nil
 }
 
@@ -125,7 +125,7 @@ func (r *Rules) RemoveFile(t *Turn, name task.LFN, dry bool) (out Removal, err e
 	if dry {
 		return out, nil
 	}
-	q.audit(AuditEntry{Kind: AuditDeleted, Subject: string(name)})
+	q.audit.add(AuditEntry{Kind: AuditDeleted, Subject: string(name)})
 	if f.Final {
 		f.Final = false
 		w.Outputs = slices.DeleteFunc(slices.Clone(w.Outputs), func(other task.LFN) bool { return other == name })

@@ -79,8 +79,8 @@ func (r *Rules) Waiting(t *Turn, name task.Site, sends Sends) (tasks int, err er
 // waiting begins an answer with what waits for the site.
 func (r *Rules) waiting(t *Turn, name task.Site, sends Sends) *demand {
 	q := r.open(t)
-	q.loadSites()
-	d := &demand{queue: q, site: q.site(name), sends: sends, of: make(map[task.Class]int)}
+	q.sites.loadAll()
+	d := &demand{records: q.records, classes: &q.classes, site: q.sites.need(name), sends: sends, of: make(map[task.Class]int)}
 	d.ready()
 	d.held()
 	return d
@@ -88,11 +88,12 @@ func (r *Rules) waiting(t *Turn, name task.Site, sends Sends) *demand {
 
 // demand is the work on one answer.
 type demand struct {
-	*queue
-	site  *SiteRecord
-	sends Sends
-	out   Demand
-	of    map[task.Class]int // index among the classes
+	*records
+	classes *classes
+	site    *SiteRecord
+	sends   Sends
+	out     Demand
+	of      map[task.Class]int // index among the classes
 }
 
 // heard tells whether the queue hears of a site's pilots.
@@ -122,7 +123,7 @@ func (d *demand) add(of *task.Task, tasks int) {
 	}
 	class := &d.out.Classes[at]
 	class.Tasks += tasks
-	class.Refused = class.Refused || d.refuses(d.site, of.Class())
+	class.Refused = class.Refused || d.sites.refuses(d.site, of.Class())
 	class.Walltime = max(class.Walltime, wallTime(of))
 }
 
@@ -162,14 +163,13 @@ func (d *demand) rate(s *SiteRecord) float64 {
 func (d *demand) suppliers(class *Eligibility, first *task.Task) []*SiteRecord {
 	var all, able []*SiteRecord
 	needs := ClassDemand{Class: class.Work, Walltime: wallTime(first)}
-	for _, name := range d.siteNames {
-		s := d.sites.held[name]
-		if s.Draining || !class.Allows(name) {
+	for s := range d.sites.all() {
+		if s.Draining || !class.Allows(s.Name) {
 			continue
 		}
 		all = append(all, s)
-		needs.Refused = d.refuses(s, class.Work)
-		if d.heard(s) && !needs.Refused || d.sends(name, &needs) {
+		needs.Refused = d.sites.refuses(s, class.Work)
+		if d.heard(s) && !needs.Refused || d.sends(s.Name, &needs) {
 			able = append(able, s)
 		}
 	}

@@ -121,7 +121,7 @@ func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, 
 	site.Pilots--
 	site.Registered -= pilot.Slots
 	site.Refused = nil
-	q.look(site)
+	q.sites.look(site)
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
 	switch {
 	case state == PilotLeft:
@@ -211,7 +211,7 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string) bool
 	}
 	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
 	j.attempts.touch(id)
-	j.auditAttempt(AuditLost, site.Name, &a.Outcome, AttemptLost)
+	j.audited(AuditLost, site.Name, &a.Outcome, AttemptLost)
 	if s := j.tasks.held[id.Task]; s != nil && s.State.Terminal() {
 		j.catalogue.discardLosers(s)
 	}
@@ -227,7 +227,7 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string) bool
 func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site, pilot := q.site(l.Site), q.pilotOf(l.Site, l.Pilot)
+	site, pilot := q.sites.need(l.Site), q.pilots.at(l.Site, l.Pilot)
 	if l.Resigns && l.Term == site.Term {
 		site.Resigned = true
 		q.sites.touch(site.Name)
@@ -254,10 +254,10 @@ func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
 // vacate takes back everything a site holds and forgets its caches, once what they
 // held alone was looked for on storage: nobody is there any more.
 func (q *queue) vacate(site *SiteRecord, reason string) {
-	for _, lease := range q.leasesOf(site.Name) {
+	for _, lease := range q.leasing.leasesOf(site.Name) {
 		q.life.takeBack(lease, task.Return, reason)
 	}
-	q.dropRevocations(site.Name)
+	q.leasing.dropRevocations(site.Name)
 	site.Capacity, site.Check, site.CheckUntil = task.Capacity{}, false, 0
 	if site.Fallback != "" { // the next pilots may run where the network is another
 		before := site.InForce()
@@ -276,8 +276,8 @@ func (q *queue) vacate(site *SiteRecord, reason string) {
 }
 
 // dropRevocations forgets what nobody of a site is there to answer.
-func (r *records) dropRevocations(site task.Site) {
-	saveAll(read(r.Leases().Revocations(site)), r.Leases().Confirm)
+func (l *leasing) dropRevocations(site task.Site) {
+	saveAll(read(l.Leases().Revocations(site)), l.Leases().Confirm)
 }
 
 // takeBack reopens all tasks of a lease.
@@ -295,8 +295,8 @@ func (l *lifecycle) takeBack(lease *Lease, event task.Event, reason string) {
 func (r *Rules) Deliver(t *Turn, d Delivery) (_ []task.Ack, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(d.Site)
-	q.pilotOf(d.Site, d.Pilot)
+	site := q.sites.need(d.Site)
+	q.pilots.at(d.Site, d.Pilot)
 	acks := q.takeOutcomes(site, d.Outcomes)
 	q.outcomes.takeStored(site, d.Stored)
 	return acks, nil

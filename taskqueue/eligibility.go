@@ -49,8 +49,8 @@ func (c *catalogue) readersOf(f *FileRecord) siteSet {
 	if set, known := c.readable[f.LFN]; known {
 		return set
 	}
-	set := newSiteSet(len(c.siteNames))
-	for i, name := range c.siteNames {
+	set := newSiteSet(len(c.sites.names))
+	for i, name := range c.sites.names {
 		if c.sites.held[name].Reads(f) {
 			set.add(i)
 		}
@@ -71,8 +71,8 @@ func (c *classes) of(spec *task.Task) (class Eligibility, ok bool) {
 	if len(names) == 0 {
 		return class, true
 	}
-	set := newSiteSet(len(c.siteNames))
-	for i := range c.siteNames {
+	set := newSiteSet(len(c.sites.names))
+	for i := range c.sites.names {
 		set.add(i)
 	}
 	weight := make(map[task.Site]task.Bytes)
@@ -85,7 +85,7 @@ func (c *classes) of(spec *task.Task) (class Eligibility, ok bool) {
 		c.weigh(weight, f)
 	}
 	all := true
-	for i, name := range c.siteNames {
+	for i, name := range c.sites.names {
 		if set.has(i) {
 			class.Sites = append(class.Sites, name)
 		} else {

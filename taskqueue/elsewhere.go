@@ -38,7 +38,7 @@ func (r *records) failedAt(s *TaskState) []string {
 	if s.untroubled() {
 		return nil
 	}
-	attempts := r.attemptsOf(s.ID)
+	attempts := r.attempts.ofTask(s.ID)
 	var pilots []task.PilotID
 	for _, a := range attempts {
 		if id := a.Outcome.Attempt; id.Generation == s.Generation && a.blamesNode() && !slices.Contains(pilots, id.Pilot) {
@@ -94,14 +94,14 @@ func (j *outcomes) oneNodesWord(s *TaskState) bool {
 		return false
 	}
 	j.specs.load(s.ID)
-	j.loadSites()
+	j.sites.loadAll()
 	j.classes.load()
 	class, spec := j.classes.known.byID[s.Class], j.specs.held[s.ID]
 	e := elsewhere{records: j.records}
-	return slices.ContainsFunc(j.siteNames, func(name task.Site) bool {
+	return slices.ContainsFunc(j.sites.names, func(name task.Site) bool {
 		site := j.sites.held[name]
-		return (name == s.Site || class == nil || class.Allows(name)) && j.live(site) &&
-			(spec == nil || !j.refuses(site, spec.Class())) && e.another(site, nodes, spec)
+		return (name == s.Site || class == nil || class.Allows(name)) && j.sites.live(site) &&
+			(spec == nil || !j.sites.refuses(site, spec.Class())) && e.another(site, nodes, spec)
 	})
 }
 
@@ -126,7 +126,7 @@ func (e *elsewhere) another(site *SiteRecord, nodes []string, spec *task.Task) b
 		if e.pilots == nil {
 			e.pilots = make(map[task.Site][]*PilotRecord)
 		}
-		pilots = e.alive(site.Name)
+		pilots = e.records.pilots.alive(site.Name)
 		e.pilots[site.Name] = pilots
 	}
 	return slices.ContainsFunc(pilots, func(p *PilotRecord) bool {
@@ -151,11 +151,9 @@ func (e *elsewhere) left(site *SiteRecord, s *TaskState, class *Eligibility) (ta
 	if e.another(site, nodes, spec) {
 		return "", 0
 	}
-	e.loadSites()
-	for _, name := range e.siteNames {
-		other := e.sites.held[name]
-		if other != site && class.Allows(name) && e.live(other) && !e.refuses(other, class.Work) && e.another(other, nodes, spec) {
-			return name, until
+	for other := range e.sites.all() {
+		if other != site && class.Allows(other.Name) && e.sites.live(other) && !e.sites.refuses(other, class.Work) && e.another(other, nodes, spec) {
+			return other.Name, until
 		}
 	}
 	return "", 0

@@ -16,7 +16,7 @@ import (
 func (r *Rules) Explain(t *Turn, id task.ID) (_ Explanation, err error) {
 	defer catch(&err)
 	q := r.open(t)
-	s := q.task(id)
+	s := q.tasks.need(id)
 	q.ready.loadReview([]task.ID{id})
 	e := Explanation{State: *s, Task: *q.specs.one(id), Attempts: read(q.Attempts().OfTask(id))}
 	why := &explaining{q.records, &q.catalogue, &q.classes}
@@ -40,7 +40,7 @@ type explaining struct {
 
 // explainBlocked lists the inputs that keep a task from running.
 func (why *explaining) explainBlocked(e *Explanation) {
-	w := why.workflow(e.State.ID.Workflow())
+	w := why.workflows.need(e.State.ID.Workflow())
 	if !w.Sealed {
 		e.State.Reason = fmt.Sprintf("its workflow is not complete: %s came, the last has not", task.Counted(w.Parts, "part"))
 		return
@@ -58,15 +58,15 @@ func (why *explaining) explainBlocked(e *Explanation) {
 		f := why.files.held[name]
 		set := why.catalogue.readersOf(f)
 		input := MissingInput{LFN: name, Producer: f.ProducerTask, State: task.Done}
-		for i, site := range why.siteNames {
+		for i, site := range why.sites.names {
 			if set.has(i) {
 				input.Where = append(input.Where, site)
 			}
 		}
-		if len(input.Where) == len(why.siteNames) {
+		if len(input.Where) == len(why.sites.names) {
 			continue
 		}
-		input.Why = fmt.Sprintf("readable at %d of %s, no site can read all %s", len(input.Where), task.Counted(len(why.siteNames), "site"), task.Counted(len(names), "input"))
+		input.Why = fmt.Sprintf("readable at %d of %s, no site can read all %s", len(input.Where), task.Counted(len(why.sites.names), "site"), task.Counted(len(names), "input"))
 		if len(f.Replicas) == 0 {
 			input.Why += ": it is in caches only and waits for its upload to a storage element"
 		}
@@ -105,8 +105,8 @@ func (why *explaining) explainReady(e *Explanation) {
 	ahead := read(why.Tasks().ReadyBefore(s.Class, s.Priority, s.Seq))
 	e.Ahead = ahead
 	e.BackoffUntil = max(0, s.NotBefore.Sub(why.Clock))
-	for _, name := range why.siteNames {
-		e.Sites = append(e.Sites, why.explainSite(e, why.sites.held[name]))
+	for site := range why.sites.all() {
+		e.Sites = append(e.Sites, why.explainSite(e, site))
 	}
 }
 
@@ -214,7 +214,7 @@ func (why *explaining) givenTo(e *Explanation, site *SiteRecord) (task.Site, Ins
 func (why *explaining) leftTo(e *Explanation, site *SiteRecord) (task.Site, time.Duration) {
 	class, ok := why.classes.of(&e.Task)
 	holder := why.sites.held[class.Prefer]
-	if !ok || holder == nil || holder == site || !why.live(holder) {
+	if !ok || holder == nil || holder == site || !why.sites.live(holder) {
 		return "", 0
 	}
 	if holder.soon() == 0 {
@@ -251,7 +251,7 @@ func (r *RefusedClass) Why() string {
 
 // explainLeased says whether a task waits or runs at its site.
 func (why *explaining) explainLeased(e *Explanation) {
-	site := why.site(e.State.Site)
+	site := why.sites.need(e.State.Site)
 	x := site.explained()
 	x.Eligible = true
 	x.Why = fmt.Sprintf("waits at the site since %s with %s; %s",

@@ -28,7 +28,7 @@ const (
 // first thing that a turn does: what it reads has to be all there is.
 func (q *queue) forgetPast() {
 	var at forgetting
-	q.remembered(metaForget, &at)
+	recall(q.Meta(), metaForget, &at)
 	if at.At != 0 && q.Clock.Sub(at.At) < q.config.Site.Pilot.OverdueEvery {
 		return
 	}
@@ -39,7 +39,7 @@ func (q *queue) forgetPast() {
 		at.Grants = q.Clock
 		q.members.forgetGrants()
 	}
-	q.remember(metaForget, at)
+	remember(q.Meta(), metaForget, at)
 }
 
 // dropClasses forgets the eligibility classes without READY tasks. A task that

@@ -30,7 +30,7 @@ func (h *handing) handOut(reply *task.SyncReply) {
 	if len(h.life.walkable) == 0 && (len(ready) == 0 || !h.wants(site)) {
 		return
 	}
-	h.loadSites()
+	h.sites.loadAll()
 	chosen := h.choose(site, h.offers(site, ready), site.idle())
 	if len(chosen)+len(h.life.walkable) > 0 {
 		h.grant(chosen, reply)
@@ -88,7 +88,7 @@ const (
 // has tells whether a hand-out takes a task as well, which then counts; the inputs are
 // loaded. One that is too large for any is given up: nobody could be told of it.
 func (h *handing) has(id task.ID) bool {
-	bytes := h.told(h.specs.held[id])
+	bytes := h.leasing.told(h.specs.held[id])
 	switch {
 	case bytes > heldBytes:
 		s := h.tasks.held[id]
@@ -103,20 +103,6 @@ func (h *handing) has(id task.ID) bool {
 	}
 	h.bytes += bytes
 	return true
-}
-
-// told is about what a task takes in a hand-out.
-func (r *records) told(spec *task.Task) int {
-	bytes := 200 + spec.TextBytes()
-	for _, in := range spec.Inputs {
-		bytes += 64 + len(in.LFN)
-		if f := r.files.held[in.LFN]; f != nil {
-			for _, replica := range f.Replicas {
-				bytes += len(replica.URL)
-			}
-		}
-	}
-	return bytes
 }
 
 func (h *handing) lend(id task.ID) {
@@ -149,24 +135,24 @@ func (s *SiteRecord) idle() int {
 }
 
 // live tells whether a site counts in shares: it has pilots and is heard.
-func (r *records) live(s *SiteRecord) bool {
-	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && r.Clock.Sub(s.LastHeard()) < r.config.Site.LiveFor
+func (r *siteRecords) live(s *SiteRecord) bool {
+	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && r.turn.Clock.Sub(s.LastHeard()) < r.config.Site.LiveFor
 }
 
 // Live tells whether a site counts in shares.
-func (r *Rules) Live(t *Turn, s *SiteRecord) bool { return r.open(t).live(s) }
+func (r *Rules) Live(t *Turn, s *SiteRecord) bool { return r.open(t).sites.live(s) }
 
 // refuses tells whether a site lately gave a class back.
-func (r *records) refuses(s *SiteRecord, class task.Class) bool {
+func (r *siteRecords) refuses(s *SiteRecord, class task.Class) bool {
 	return slices.ContainsFunc(s.Refused, func(refused RefusedClass) bool {
-		return refused.Class == class && r.Clock.Sub(refused.At) < r.config.HandOut.RefusalHold
+		return refused.Class == class && r.turn.Clock.Sub(refused.At) < r.config.HandOut.RefusalHold
 	})
 }
 
 // shares tells whether a site takes part in sharing a class: it may run it, or
 // may once what only caches hold has reached a storage element.
 func (h *handing) shares(s *SiteRecord, class *Eligibility) bool {
-	if h.refuses(s, class.Work) {
+	if h.sites.refuses(s, class.Work) {
 		return false
 	}
 	return class.Allows(s.Name) || slices.ContainsFunc(class.Sites, func(name task.Site) bool {
@@ -185,8 +171,8 @@ func (h *handing) offers(site *SiteRecord, ready map[ClassID]int) []offer {
 	}
 	h.classes.load()
 	var sharers []*SiteRecord
-	for _, name := range h.siteNames {
-		if s := h.sites.held[name]; s != site && h.live(s) {
+	for s := range h.sites.all() {
+		if s != site && h.sites.live(s) {
 			sharers = append(sharers, s)
 		}
 	}
@@ -194,7 +180,7 @@ func (h *handing) offers(site *SiteRecord, ready map[ClassID]int) []offer {
 	total := 0
 	for id, n := range ready {
 		class := h.classes.known.byID[id]
-		if class == nil || !class.Allows(site.Name) || h.refuses(site, class.Work) || h.classes.leaves(site, class) {
+		if class == nil || !class.Allows(site.Name) || h.sites.refuses(site, class.Work) || h.classes.leaves(site, class) {
 			continue
 		}
 		o := offer{class: class, ready: n, own: class.Prefer == site.Name}
@@ -385,6 +371,6 @@ func (h *handing) givenAway(site *SiteRecord, s *TaskState) bool {
 	return s.Recalled && s.Site == site.Name && h.Clock.Sub(s.NotBefore) < h.config.HandOut.ShareWait
 }
 
-func (r *records) readsAll(site *SiteRecord, spec *task.Task) bool {
-	return !slices.ContainsFunc(spec.Inputs, func(in task.Input) bool { return !site.Reads(r.files.held[in.LFN]) })
+func (h *handing) readsAll(site *SiteRecord, spec *task.Task) bool {
+	return !slices.ContainsFunc(spec.Inputs, func(in task.Input) bool { return !site.Reads(h.files.held[in.LFN]) })
 }

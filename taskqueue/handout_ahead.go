@@ -48,28 +48,28 @@ func (h *handing) aheadAllowance() int {
 
 // shared tells whether another site is live.
 func (h *handing) shared() bool {
-	return slices.ContainsFunc(h.siteNames, func(name task.Site) bool {
+	return slices.ContainsFunc(h.sites.names, func(name task.Site) bool {
 		s := h.sites.held[name]
-		return s != h.site && h.live(s)
+		return s != h.site && h.sites.live(s)
 	})
 }
 
 // readersBelow returns tasks that read what the given ones will make, once
 // enough are found for the allowance.
-func (r *records) readersBelow(from []task.ID, allowance int) []task.ID {
+func (h *handing) readersBelow(from []task.ID, allowance int) []task.ID {
 	const step = 256
 	var readers []task.ID
 	for len(from) > 0 && len(readers) < 2*allowance {
 		part := from[:min(step, len(from))]
 		from = from[len(part):]
-		r.loadOutputs(part)
+		h.loadOutputs(part)
 		for _, id := range part {
-			for _, out := range r.specs.held[id].Outputs {
-				f := r.files.held[out.LFN]
+			for _, out := range h.specs.held[id].Outputs {
+				f := h.files.held[out.LFN]
 				if f == nil || f.Uses == 0 || exists(f) {
 					continue
 				}
-				ids := read(r.Files().Readers(f.LFN))
+				ids := read(h.Files().Readers(f.LFN))
 				readers = append(readers, ids...)
 			}
 		}
@@ -98,7 +98,7 @@ func (h *handing) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task
 	h.loadInputs(small)
 	fits := small[:0]
 	for _, id := range small {
-		if spec := h.specs.held[id]; h.madeHere(site, spec) && !h.refuses(site, spec.Class()) {
+		if spec := h.specs.held[id]; h.madeHere(site, spec) && !h.sites.refuses(site, spec.Class()) {
 			fits = append(fits, id)
 		}
 		// A later level may make what is missing now.

@@ -10,11 +10,9 @@ import (
 // ask others for some of what these hold beyond their shares. It reads before the turn
 // changes anything.
 func (q *queue) recallForIdle() {
-	q.loadSites()
 	ready := read(q.Tasks().ReadyClasses())
-	for _, name := range q.siteNames {
-		site := q.sites.held[name]
-		if idle := site.idle(); idle > 0 && site.takes() && q.live(site) {
+	for site := range q.sites.all() {
+		if idle := site.idle(); idle > 0 && site.takes() && q.sites.live(site) {
 			if h := q.handing(site, ""); len(h.offers(site, ready)) == 0 {
 				h.recall(site, idle)
 				q.life.saveRevocations() // the next one asks for others
@@ -27,15 +25,14 @@ func (q *queue) recallForIdle() {
 // unstarted tasks that an idle site can run.
 func (h *handing) recall(site *SiteRecord, idle int) {
 	work, slots := 0, 0
-	for _, name := range h.siteNames {
-		if s := h.sites.held[name]; s == site || h.live(s) {
+	for s := range h.sites.all() {
+		if s == site || h.sites.live(s) {
 			work, slots = work+s.Leased, slots+s.slots()
 		}
 	}
 	var donor *SiteRecord
 	most := 0
-	for _, name := range h.siteNames {
-		s := h.sites.held[name]
+	for s := range h.sites.all() {
 		if s == site || s.Leased == 0 || s.slots() == 0 {
 			continue
 		}
@@ -114,10 +111,10 @@ func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]s
 func (h *handing) mayRecall(id task.ID, lease task.LeaseID, site *SiteRecord) bool {
 	s, spec := h.tasks.held[id], h.specs.held[id]
 	if spec == nil || s.State != task.Leased || s.Lease != lease || s.Missing > 0 ||
-		!h.readsAll(site, spec) || h.refuses(site, spec.Class()) || s.Final && site.SE == "" && h.stores(s.Site) {
+		!h.readsAll(site, spec) || h.sites.refuses(site, spec.Class()) || s.Final && site.SE == "" && h.sites.stores(s.Site) {
 		return false
 	}
-	return !h.started(s)
+	return !h.attempts.started(s)
 }
 
 // recallReaders has tasks go along that a site was to run once it had made what

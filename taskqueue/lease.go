@@ -40,23 +40,15 @@ func (l *leasing) numberBeyond(unknown []task.LeaseID) {
 	}
 }
 
-// leased returns the tasks that are LEASED under a lease, by age, as this turn knows
-// them.
-func (r *records) leased(lease *Lease) []*TaskState {
-	return slices.DeleteFunc(r.tasks.of(read(r.Tasks().InLease(lease.ID))), func(s *TaskState) bool {
-		return s.State != task.Leased || s.Lease != lease.ID
-	})
-}
-
 // leasesOf returns the open leases of a site, by id, as this turn knows them.
-func (r *records) leasesOf(site task.Site) []*Lease {
-	return r.leases.of(read(r.Leases().OfSite(site)))
+func (l *leasing) leasesOf(site task.Site) []*Lease {
+	return l.leases.of(read(l.Leases().OfSite(site)))
 }
 
 // fullLease returns an open lease with all its tasks.
 func (l *leasing) fullLease(site *SiteRecord, lease *Lease) task.Lease {
 	var ids []task.ID
-	for _, s := range l.leased(lease) {
+	for _, s := range l.life.leased(lease) {
 		ids = append(ids, s.ID)
 	}
 	return l.writeLease(site, lease, ids)
@@ -86,6 +78,20 @@ func (l *leasing) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) task
 		}
 	}
 	return out
+}
+
+// told is about what a task takes in a hand-out.
+func (l *leasing) told(spec *task.Task) int {
+	bytes := 200 + spec.TextBytes()
+	for _, in := range spec.Inputs {
+		bytes += 64 + len(in.LFN)
+		if f := l.files.held[in.LFN]; f != nil {
+			for _, replica := range f.Replicas {
+				bytes += len(replica.URL)
+			}
+		}
+	}
+	return bytes
 }
 
 // view is a file as a site gets to know it: with the replicas that it may

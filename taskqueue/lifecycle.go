@@ -1,6 +1,10 @@
 package taskqueue
 
-import "github.com/pilotage-grid/pilotage/task"
+import (
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
 
 // lifecycle carries tasks from state to state, with every sum that depends on it:
 // counts of workflows, open tasks of leases, tasks at sites. It also keeps what the
@@ -46,6 +50,14 @@ func (l *lifecycle) revoke(site task.Site, lease task.LeaseID, id task.ID, cance
 	}
 	l.revoked = append(l.revoked, r)
 	l.Effects.wake(site)
+}
+
+// leased returns the tasks that are LEASED under a lease, by age, as this turn knows
+// them.
+func (l *lifecycle) leased(lease *Lease) []*TaskState {
+	return slices.DeleteFunc(l.tasks.of(read(l.Tasks().InLease(lease.ID))), func(s *TaskState) bool {
+		return s.State != task.Leased || s.Lease != lease.ID
+	})
 }
 
 // saveLeases deletes leases that hold no task any more.

@@ -78,7 +78,7 @@ func (j *outcomes) countLoss(site *SiteRecord, ran []*TaskState, first int) {
 			j.life.revoke(s.Site, s.Lease, s.ID, true)
 			j.life.move(s, task.Quarantine, fmt.Sprintf("%s vanished while running it", task.Counted(s.Losses, "pilot")))
 			j.life.ended = append(j.life.ended, s.ID)
-		case i > 0 && most > 0 && !j.started(s):
+		case i > 0 && most > 0 && !j.attempts.started(s):
 			j.life.revoke(s.Site, s.Lease, s.ID, true)
 			j.life.reopen(s, task.AttemptFailed, "it runs later than another task with which it has lost pilots")
 			s.NotBefore = j.Clock.Add(time.Duration(i) * j.config.Retry.BackoffMax)

@@ -68,7 +68,7 @@ func (r *records) loadOutputs(ids []task.ID) {
 // regenerate reopens a DONE task because its output was lost, or fails it
 // when that happened too often or nothing is gained by it.
 func (r *readiness) regenerate(s *TaskState) {
-	w := r.workflow(s.ID.Workflow())
+	w := r.workflows.need(s.ID.Workflow())
 	if w.Cancelled || w.Deleted {
 		return
 	}

@@ -181,7 +181,7 @@ func (j *judgement) record(o *task.Outcome, state AttemptState) {
 	if len(o.Stdout)+len(o.Stderr) > 0 {
 		check(j.Attempts().SaveLog(o.Attempt, tail(o.Stdout), tail(o.Stderr)))
 	}
-	j.auditAttempt(AuditRan, j.site.Name, o, state)
+	j.outcomes.audited(AuditRan, j.site.Name, o, state)
 	kept := *o
 	kept.Stdout, kept.Stderr = nil, nil
 	j.attempts.put(o.Attempt, &Attempt{State: state, Outcome: kept, Known: j.Clock})
@@ -302,7 +302,7 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) {
 		}
 		j.outcomes.catalogue.announce(f, o.Site)
 		if !j.pilots.held[o.Attempt.Pilot].State.Present() {
-			j.look(j.site) // nobody may be left who stores it
+			j.sites.look(j.site) // nobody may be left who stores it
 		}
 		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt
 		j.outcomes.catalogue.replicate(f, task.Replica{Site: o.Site, URL: p.URL})
@@ -358,7 +358,7 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) {
 	if s.State != task.Leased || s.Lease != o.Attempt.Lease {
 		return // a late failure of a lapsed lease decides nothing
 	}
-	if j.started(s) {
+	if j.attempts.started(s) {
 		j.outcomes.givenUp = append(j.outcomes.givenUp, o) // the other attempt decides, unless it is lost
 		return
 	}
@@ -400,7 +400,7 @@ func (j *outcomes) failed(site *SiteRecord, s *TaskState, o *task.Outcome) {
 	}
 	s.Failures++
 	if j.lastFailure(s, j.specs.held[s.ID].Retries) {
-		attempts := j.attemptsOf(s.ID)
+		attempts := j.attempts.ofTask(s.ID)
 		attempts = slices.DeleteFunc(attempts, func(a *Attempt) bool { return a.Outcome.Attempt.Generation != s.Generation })
 		j.life.giveUp(s, fmt.Sprintf("%s after %s: %s", o.Failure, task.Counted(len(attempts), "attempt"), o.Reason))
 		return
@@ -418,7 +418,7 @@ func (j *outcomes) takeGivenUp(site *SiteRecord) {
 	for _, o := range j.givenUp {
 		s := j.tasks.held[o.Attempt.Task]
 		switch {
-		case s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation || j.started(s):
+		case s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation || j.attempts.started(s):
 		case j.attempts.held[o.Attempt].State == AttemptLost:
 			j.life.reopen(s, task.Return, o.Reason)
 		default:
@@ -430,17 +430,17 @@ func (j *outcomes) takeGivenUp(site *SiteRecord) {
 // retryLater makes a task wait before it is handed out again.
 func (l *lifecycle) retryLater(s *TaskState, failures int, reason string) {
 	l.reopen(s, task.AttemptFailed, reason)
-	s.NotBefore = l.Clock.Add(l.backoff(failures))
+	s.NotBefore = l.Clock.Add(l.config.Retry.backoff(l.Random, failures))
 }
 
 // backoff returns a random time up to twice as long after each failure.
-func (r *records) backoff(failures int) time.Duration {
-	lowest := r.config.Retry.BackoffMin
-	ceiling := min(r.config.Retry.BackoffMax, lowest<<min(failures, 20))
+func (c *RetryConfig) backoff(random Random, failures int) time.Duration {
+	lowest := c.BackoffMin
+	ceiling := min(c.BackoffMax, lowest<<min(failures, 20))
 	if ceiling <= lowest {
 		return lowest
 	}
-	return lowest + time.Duration(r.Random.Uint64()%uint64(ceiling-lowest+1))
+	return lowest + time.Duration(random.Uint64()%uint64(ceiling-lowest+1))
 }
 
 // reopen takes a LEASED task back to where its inputs allow it to be.

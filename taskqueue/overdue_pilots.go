@@ -16,20 +16,19 @@ import (
 // themselves, Tend is for those that have fallen silent.
 func (q *queue) dismissOverdue() {
 	var last Instant
-	if q.remembered(metaOverdue, &last); last != 0 && q.Clock.Sub(last) < q.config.Site.Pilot.OverdueEvery {
+	if recall(q.Meta(), metaOverdue, &last); last != 0 && q.Clock.Sub(last) < q.config.Site.Pilot.OverdueEvery {
 		return
 	}
-	q.remember(metaOverdue, q.Clock)
-	q.loadSites()
-	for _, name := range q.siteNames {
-		if site := q.sites.held[name]; site.Pilots > 0 && !site.InForce().Central() {
+	remember(q.Meta(), metaOverdue, q.Clock)
+	for site := range q.sites.all() {
+		if site.Pilots > 0 && !site.InForce().Central() {
 			q.dismissOverdueOf(site)
 		}
 	}
 }
 
 func (q *queue) dismissOverdueOf(site *SiteRecord) {
-	live := q.alive(site.Name)
+	live := q.pilots.alive(site.Name)
 	dismissed := false
 	for _, pilot := range live {
 		if pilot.ID == site.Master && q.Clock.Sub(site.LastSync) < q.config.Site.LiveFor {

@@ -34,7 +34,7 @@ func (p *Pulled) MayTake() bool {
 func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (out Pulled, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(p.Site)
+	site := q.sites.need(p.Site)
 	pilot := q.office.claimant(site, p.Pilot)
 	if q.members.overtaken(pilot, p.Number) {
 		return Pulled{Site: *site, Pilot: *pilot}, nil
@@ -121,7 +121,7 @@ func (m *members) markPull(site *SiteRecord, p *task.Pull) {
 func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(name)
+	site := q.sites.need(name)
 	if q.Clock.Sub(site.LastPull) < q.config.Site.MarkEvery {
 		return nil
 	}
@@ -225,7 +225,7 @@ func (l *leasing) revocationsOf(p *task.Pull) []task.Revoked {
 func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID) (_ task.Lease, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(name)
+	site := q.sites.need(name)
 	pilot := q.pilots.one(id)
 	if pilot == nil {
 		end(fmt.Errorf("%w: pilot %s", ErrStranger, id))
@@ -238,7 +238,7 @@ func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID)
 	h := q.handing(site, id)
 	for _, id := range tasks {
 		s, spec := q.tasks.held[id], q.specs.held[id]
-		if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !q.readsAll(site, spec) || !h.has(id) {
+		if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !h.readsAll(site, spec) || !h.has(id) {
 			continue
 		}
 		h.lend(id)
@@ -270,7 +270,7 @@ func (c *Care) Empty() bool {
 func (r *Rules) Tend(t *Turn, name task.Site, c *Care) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(name)
+	site := q.sites.need(name)
 	if !site.InForce().Central() {
 		return nil
 	}
@@ -286,7 +286,7 @@ func (r *Rules) Tend(t *Turn, name task.Site, c *Care) (err error) {
 	}
 	q.catalogue.lose(name, c.Lost)
 	for _, want := range c.Back {
-		if s := q.leasedBy(name, want.Lease, want.Task); s != nil && !q.started(s) {
+		if s := q.leasing.leasedBy(name, want.Lease, want.Task); s != nil && !q.attempts.started(s) {
 			q.life.revoke(name, want.Lease, want.Task, false)
 		}
 	}

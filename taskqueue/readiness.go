@@ -69,7 +69,7 @@ func (c *catalogue) withdraw(f *FileRecord, site task.Site) {
 // replicate adds a copy on a storage element. A misplaced one, which only a
 // pilot with another idea of its site's storage reports, is no copy.
 func (c *catalogue) replicate(f *FileRecord, replica task.Replica) {
-	site := c.site(replica.Site)
+	site := c.sites.need(replica.Site)
 	if site.misplaced(replica) != "" {
 		return
 	}
@@ -127,7 +127,7 @@ func (r *readiness) countMissing() {
 	}
 	r.tasks.load(all...)
 	if len(all) > 0 {
-		r.loadSites()
+		r.sites.loadAll()
 	}
 	for i, name := range changed {
 		f, before := r.files.held[name], r.catalogue.existed[name]
@@ -199,7 +199,7 @@ func (r *readiness) reviewAll() {
 
 // loadReview loads what the review of tasks looks at, set by set.
 func (r *readiness) loadReview(ids []task.ID) {
-	r.loadSites()
+	r.sites.loadAll()
 	r.tasks.load(ids...)
 	var open []task.ID
 	for _, id := range ids {
@@ -251,7 +251,7 @@ func (r *readiness) judgeReadiness(s *TaskState, spec *task.Task) {
 		}
 		return
 	}
-	w := r.workflow(s.ID.Workflow())
+	w := r.workflows.need(s.ID.Workflow())
 	if !w.Sealed {
 		return
 	}
@@ -293,7 +293,7 @@ func (r *readiness) wakeArisen() {
 	if len(r.life.arisen) == 0 {
 		return
 	}
-	r.loadSites()
+	r.sites.loadAll()
 	r.classes.load()
 	for id := range r.life.arisen { // what is woken is a set
 		if class := r.classes.known.byID[id]; class != nil {
@@ -309,7 +309,7 @@ func (r *readiness) mayStay(s *TaskState, spec *task.Task) bool {
 	site := r.sites.held[s.Site]
 	if _, waits := r.life.uninformed[s.ID]; waits {
 		delete(r.life.uninformed, s.ID)
-		return r.started(s)
+		return r.attempts.started(s)
 	}
 	for _, name := range inputs(spec) {
 		f := r.files.held[name]
@@ -321,32 +321,32 @@ func (r *readiness) mayStay(s *TaskState, spec *task.Task) bool {
 				continue
 			}
 		}
-		return r.started(s)
+		return r.attempts.started(s)
 	}
 	return true
 }
 
 // started tells whether an attempt of a LEASED task is known to run under its
 // lease.
-func (r *records) started(s *TaskState) bool {
-	attempts := r.attemptsOf(s.ID)
+func (r *attemptRecords) started(s *TaskState) bool {
+	attempts := r.ofTask(s.ID)
 	return slices.ContainsFunc(attempts, func(a *Attempt) bool {
 		id := a.Outcome.Attempt
 		return a.State == AttemptRunning && id.Lease == s.Lease && id.Generation == s.Generation
 	})
 }
 
-// attemptsOf lists the attempts of a task as this turn knows them, first those
+// ofTask lists the attempts of a task as this turn knows them, first those
 // that it has not touched.
-func (r *records) attemptsOf(id task.ID) (attempts []*Attempt) {
-	stored := read(r.Attempts().OfTask(id))
+func (r *attemptRecords) ofTask(id task.ID) (attempts []*Attempt) {
+	stored := read(r.turn.Attempts().OfTask(id))
 	for i := range stored {
-		if _, touched := r.attempts.changed[stored[i].Outcome.Attempt]; !touched {
+		if _, touched := r.changed[stored[i].Outcome.Attempt]; !touched {
 			attempts = append(attempts, &stored[i])
 		}
 	}
-	for _, held := range r.attempts.order {
-		if a := r.attempts.held[held]; a != nil && held.Task == id {
+	for _, held := range r.order {
+		if a := r.held[held]; a != nil && held.Task == id {
 			attempts = append(attempts, a)
 		}
 	}
@@ -357,7 +357,7 @@ func (r *records) attemptsOf(id task.ID) (attempts []*Attempt) {
 func (c *classes) wakeFor(class *Eligibility) {
 	names := class.Sites
 	if names == nil {
-		names = c.siteNames
+		names = c.sites.names
 	}
 	for _, name := range names {
 		if site := c.sites.held[name]; site != nil && site.Pilots > 0 && !site.Draining &&

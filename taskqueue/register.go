@@ -21,9 +21,9 @@ type members struct{ *records }
 func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(reg.Site)
+	site := q.sites.need(reg.Site)
 	check(r.Config.admit(site, &reg))
-	q.notBanned(&reg)
+	bansIn(q.Meta()).mayJoin(&reg, q.By)
 	q.members.redeem(&reg)
 	if reg.Check {
 		return r.visit(q, site, &reg), nil
@@ -32,8 +32,8 @@ func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
 		return Registered{Wait: wait}, nil
 	}
 	pilot, again := q.members.enrol(site, &reg)
-	others := q.present(site.Name, pilot.ID)
-	q.audit(AuditEntry{Kind: AuditRegistered, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Job: pilot.BatchJob})
+	others := q.pilots.present(site.Name, pilot.ID)
+	q.audit.add(AuditEntry{Kind: AuditRegistered, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Job: pilot.BatchJob})
 	master := q.office.appoint(site, pilot, others, again)
 	out := r.registered(q, site, pilot, others)
 	out.Master = contact(master)
@@ -54,7 +54,7 @@ func (q *queue) keepApart(site *SiteRecord, reg *Registration) (wait string) {
 	case reg.Overlay < site.Overlay:
 		end(refused("the pilots of site %s speak protocol %d with each other, and this one %d: start it with the present release", site.Name, site.Overlay, reg.Overlay))
 	}
-	for _, p := range q.alive(site.Name) {
+	for _, p := range q.pilots.alive(site.Name) {
 		q.drain(site, p)
 	}
 	return fmt.Sprintf("%s of site %s that speak an older protocol are drained first", task.Counted(site.Pilots, "pilot"), site.Name)
@@ -83,13 +83,13 @@ func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) Registered 
 		end(conflict("peer %s is pilot %s already: check with a new key", reg.Peer, known))
 	}
 	pilot := &PilotRecord{
-		ID: task.NewPilotID(q.randomBytes(8)), Peer: reg.Peer, Site: reg.Site, Registered: q.Wall,
+		ID: task.NewPilotID(randomBytes(q.Random, 8)), Peer: reg.Peer, Site: reg.Site, Registered: q.Wall,
 		State: PilotLeft, Reason: visited, Ended: q.Wall,
 	}
 	q.members.describePilot(pilot, reg)
 	q.pilots.put(pilot.ID, pilot)
 	q.pilots.touch(pilot.ID)
-	others := q.present(site.Name, "")
+	others := q.pilots.present(site.Name, "")
 	out := r.registered(q, site, pilot, others)
 	if slices.Contains(others, site.Master) {
 		out.Master = contact(q.pilots.one(site.Master))
@@ -152,7 +152,7 @@ func (c *Config) admit(site *SiteRecord, reg *Registration) error {
 func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, again bool) {
 	id := read(m.Pilots().ByPeer(reg.Peer))
 	if id == "" {
-		id = task.NewPilotID(m.randomBytes(8))
+		id = task.NewPilotID(randomBytes(m.Random, 8))
 	}
 	pilot = m.pilots.one(id)
 	switch {
@@ -175,7 +175,7 @@ func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord
 	site.Refused = nil // what nobody could run, the new one may
 	if site.Forget {   // what it brings or makes is not to be forgotten
 		site.Forget = false
-		m.look(site)
+		m.sites.look(site)
 	}
 	return pilot, again
 }
@@ -185,17 +185,17 @@ func (s PilotState) Present() bool { return s == PilotAlive || s == PilotDrainin
 
 // present returns the ids of the other live pilots of a site, in order, as
 // this turn sees them. A site may have thousands, and each that registers asks.
-func (r *records) present(site task.Site, except task.PilotID) []task.PilotID {
-	ids := read(r.Pilots().IDsOfSite(site, PilotAlive, PilotDraining))
+func (r *pilotRecords) present(site task.Site, except task.PilotID) []task.PilotID {
+	ids := read(r.turn.Pilots().IDsOfSite(site, PilotAlive, PilotDraining))
 	return slices.DeleteFunc(ids, func(id task.PilotID) bool {
-		held := r.pilots.held[id]
+		held := r.held[id]
 		return id == except || held != nil && !held.State.Present()
 	})
 }
 
 // alive returns the live pilots of a site, by id, as this turn sees them.
-func (r *records) alive(site task.Site) []*PilotRecord {
-	found := r.pilots.of(read(r.Pilots().OfSite(site, PilotAlive, PilotDraining)))
+func (r *pilotRecords) alive(site task.Site) []*PilotRecord {
+	found := r.of(read(r.turn.Pilots().OfSite(site, PilotAlive, PilotDraining)))
 	return slices.DeleteFunc(found, func(p *PilotRecord) bool { return !p.State.Present() })
 }
 

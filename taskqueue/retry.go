@@ -17,7 +17,7 @@ func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (_ i
 	q := r.open(t)
 	defer q.close(&err)
 	w := q.standing(id)
-	q.audit(AuditEntry{Kind: AuditRetried, Subject: string(id)})
+	q.audit.add(AuditEntry{Kind: AuditRetried, Subject: string(id)})
 	opening := &reopening{q.records, &q.life}
 	n := opening.resume(w)
 	for after := uint64(0); ; {
@@ -44,7 +44,7 @@ type reopening struct {
 // resume takes a cancelled workflow up again, and returns how many of its tasks
 // have to make results again that were lost meanwhile.
 func (r *reopening) resume(w *Workflow) int {
-	r.mayWork(w.Owner)
+	bansIn(r.Meta()).mayWork(w.Owner)
 	if !w.Sealed {
 		end(conflict("workflow %s is not complete: submit its last part or cancel it", w.ID))
 	}
@@ -104,10 +104,10 @@ func (r *reopening) retryPage(states []TaskState, failedOnly bool) int {
 func (r *Rules) RetryTask(t *Turn, id task.ID) (_ int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	if s := q.task(id); !s.State.EndedBadly() {
+	if s := q.tasks.need(id); !s.State.EndedBadly() {
 		end(conflict("task %s is %s: only a task that ended badly can be retried", id, s.State))
 	}
-	q.audit(AuditEntry{Kind: AuditRetried, Subject: string(id)})
+	q.audit.add(AuditEntry{Kind: AuditRetried, Subject: string(id)})
 	opening := &reopening{q.records, &q.life}
 	lost := opening.resume(q.standing(id.Workflow()))
 	above := opening.retryAbove(id)

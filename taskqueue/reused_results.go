@@ -230,8 +230,8 @@ func (p *submission) takeOver(w *Workflow, g *graph, node int32, old *TaskState)
 			if len(result.Replicas) > 0 {
 				continue
 			}
-			site := p.site(name)
-			p.look(site)
+			site := p.sites.need(name)
+			p.sites.look(site)
 		}
 		for _, replica := range result.Replicas {
 			p.catalogue.replicate(f, replica)

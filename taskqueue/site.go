@@ -37,7 +37,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 	q.checkReach(site, s.Reach)
 	before, were := site.InForce(), site.SiteSettings
 	if s.SE != "" && site.SE == "" {
-		q.look(site) // what was taken over from its caches can be stored now
+		q.sites.look(site) // what was taken over from its caches can be stored now
 	}
 	site.SEFiles = s.SEFiles
 	site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
@@ -53,8 +53,8 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 	if len(s.Reach) > 0 {
 		site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
 	}
-	q.audit(AuditEntry{Kind: AuditSite, Subject: string(s.Name), Site: s.Name, Note: site.changes(&were)})
-	if q.reassessAll(); !created {
+	q.audit.add(AuditEntry{Kind: AuditSite, Subject: string(s.Name), Site: s.Name, Note: site.changes(&were)})
+	if q.life.reassessAll(); !created {
 		q.catalogue.readable, q.life.walkable = nil, nil
 		q.ready.reassess() // where little waits, whoever looks next sees what came of it
 	}
@@ -121,16 +121,16 @@ func (q *queue) checkReach(site *SiteRecord, reach []task.Site) {
 func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(name)
+	site := q.sites.need(name)
 	site.Draining = drain
 	note := ""
 	if !drain {
 		note = "no more: it gets tasks again"
 	}
-	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(name), Site: name, Note: note})
+	q.audit.add(AuditEntry{Kind: AuditDrained, Subject: string(name), Site: name, Note: note})
 	q.sites.touch(name)
 	if site.abandons() {
-		q.reassessAll()
+		q.life.reassessAll()
 	}
 	q.Effects.Modes = true
 	q.Effects.WakeAll = true // its share goes to the others, or comes back
@@ -145,11 +145,12 @@ func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) (err error) {
 func (r *Rules) DrainPilot(t *Turn, id task.PilotID) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	pilot, site := q.pilot(id)
+	pilot := q.pilots.need(id)
+	site := q.sites.need(pilot.Site)
 	if !pilot.State.Present() {
 		end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
 	}
-	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(id), Site: site.Name, Node: pilot.Node(), Pilot: id, Job: pilot.BatchJob})
+	q.audit.add(AuditEntry{Kind: AuditDrained, Subject: string(id), Site: site.Name, Node: pilot.Node(), Pilot: id, Job: pilot.BatchJob})
 	q.drain(site, pilot)
 	return nil
 }
@@ -180,7 +181,8 @@ func (r *Rules) Deny(t *Turn, name string) (err error) {
 			end(NotFound("pilot or peer", name))
 		}
 	}
-	pilot, site := q.pilot(id)
+	pilot := q.pilots.need(id)
+	site := q.sites.need(pilot.Site)
 	q.expel(site, pilot, "its membership was revoked")
 	return nil
 }
@@ -205,7 +207,7 @@ func (r *Rules) RegisterFiles(t *Turn, files []task.File, group string) (n int, 
 	}
 	q.files.load(names...)
 	if len(names) > 0 {
-		q.audit(AuditEntry{Kind: AuditFiles, Subject: string(names[0]), Note: task.Counted(len(names), "file")})
+		q.audit.add(AuditEntry{Kind: AuditFiles, Subject: string(names[0]), Note: task.Counted(len(names), "file")})
 	}
 	for i := range files {
 		if q.catalogue.registerFile(names[i], &files[i], group) {
@@ -274,14 +276,14 @@ func (r *Rules) AddGrant(t *Turn, g Grant) (err error) {
 		end(invalid("only a pilot's token is for one registration"))
 	}
 	if g.Site != "" {
-		q.site(g.Site)
+		q.sites.need(g.Site)
 	}
 	known := read(q.Grants().Load(g.ID))
 	if len(known) > 0 {
 		end(conflict("access %s exists", g.ID))
 	}
 	check(q.Grants().Save(g))
-	q.audit(AuditEntry{Kind: AuditAccess, Subject: g.ID, Site: g.Site, Note: g.Role + " for " + g.Holder().Name})
+	q.audit.add(AuditEntry{Kind: AuditAccess, Subject: g.ID, Site: g.Site, Note: g.Role + " for " + g.Holder().Name})
 
 	return nil
 }
@@ -299,14 +301,13 @@ func (r *Rules) RevokeGrant(t *Turn, id string, endPilots bool) (pilots []task.P
 	}
 	known[0].Revoked = true
 	check(q.Grants().Save(known[0]))
-	q.audit(AuditEntry{Kind: AuditRevoked, Subject: id, Site: known[0].Site, Note: "access of " + known[0].Holder().Name})
+	q.audit.add(AuditEntry{Kind: AuditRevoked, Subject: id, Site: known[0].Site, Note: "access of " + known[0].Holder().Name})
 	registered := func(p *PilotRecord) bool { return p.Token == id }
 	if endPilots {
 		return q.expelAll("", registered, "the access with which it registered was revoked"), nil
 	}
-	q.loadSites()
-	for _, name := range q.siteNames {
-		for _, pilot := range q.alive(name) {
+	for site := range q.sites.all() {
+		for _, pilot := range q.pilots.alive(site.Name) {
 			if registered(pilot) {
 				pilots = append(pilots, pilot.ID)
 			}

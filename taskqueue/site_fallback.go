@@ -36,7 +36,7 @@ type Unreachable struct {
 func (r *Rules) Unreachable(t *Turn, u Unreachable) (_ task.SiteSettings, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	pilot, site := q.pilotOf(u.Site, u.Pilot), q.site(u.Site)
+	pilot, site := q.pilots.at(u.Site, u.Pilot), q.sites.need(u.Site)
 	switch pilot.State {
 	case PilotLeft:
 		end(conflict("pilot %s has left", u.Pilot))
@@ -55,7 +55,7 @@ func (q *queue) fallBack(site *SiteRecord, reason string) {
 	if site.InForce() == ModeIsolated || site.SE == "" {
 		return
 	}
-	live := q.alive(site.Name)
+	live := q.pilots.alive(site.Name)
 	unreachable, working := 0, 0
 	for _, pilot := range live {
 		switch {
@@ -106,7 +106,7 @@ type Tried struct {
 func (r *Rules) Tried(t *Turn, in Tried) (_ task.SiteSettings, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	pilot, site := q.pilotOf(in.Site, in.Pilot), q.site(in.Site)
+	pilot, site := q.pilots.at(in.Site, in.Pilot), q.sites.need(in.Site)
 	if site.Trial != 0 && in.Trial == uint64(site.Trial) && pilot.State.Present() {
 		pilot.Tried, pilot.Unreachable = site.Trial, !in.Reached
 		if !in.Reached {
@@ -125,23 +125,21 @@ func (r *Rules) Tried(t *Turn, in Tried) (_ task.SiteSettings, err error) {
 func (r *Rules) Peers(t *Turn, id task.PilotID) (_ []Contact, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	pilot, _ := q.pilot(id)
-	return q.office.sample(q.present(pilot.Site, id)), nil
+	pilot := q.pilots.need(id)
+	return q.office.sample(q.pilots.present(pilot.Site, id)), nil
 }
 
 // trySites begins and ends trials of sites that have fallen back. A pilot that is
 // alone has nobody to try.
 func (q *queue) trySites() {
-	q.loadSites()
-	for _, name := range q.siteNames {
-		site := q.sites.held[name]
+	for site := range q.sites.all() {
 		switch {
 		case site.Fallback == "":
 		case site.Trial != 0:
 			q.judgeTrial(site)
 		case q.Clock >= site.TrialAt && site.Pilots > 1:
 			site.Trial = q.Clock
-			q.sites.touch(name)
+			q.sites.touch(site.Name)
 			q.Effects.Modes = true
 		}
 	}
@@ -150,7 +148,7 @@ func (q *queue) trySites() {
 // judgeTrial ends a trial when all have answered or its time is over, and with it
 // the fall-back if most pilots reach the others.
 func (q *queue) judgeTrial(site *SiteRecord) {
-	live := q.alive(site.Name)
+	live := q.pilots.alive(site.Name)
 	reached, silent := 0, 0
 	var first *PilotRecord // of those that reach the others
 	for _, pilot := range live {

@@ -73,9 +73,9 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 		return
 	}
 	site.Orphans = now.Central()
-	q.look(site)
+	q.sites.look(site)
 	site.Refused = nil // in the other mode it is somebody else's business
-	for _, lease := range q.leasesOf(site.Name) {
+	for _, lease := range q.leasing.leasesOf(site.Name) {
 		if lease.Pilot != "" {
 			q.Effects.wakePilot(lease.Pilot)
 			lease.Pilot = ""
@@ -93,7 +93,7 @@ func (l *leasing) reclaim(site *SiteRecord, inHand map[task.ID]bool) {
 		if lease.Pilot != "" {
 			continue
 		}
-		for _, s := range l.leased(lease) {
+		for _, s := range l.life.leased(lease) {
 			if !inHand[s.ID] {
 				l.life.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand")
 			}

@@ -17,18 +17,18 @@ import (
 func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	q.site(name)
+	q.sites.need(name)
 	gone := &removal{q.records, &q.catalogue}
 	gone.checkIdle(name)
 	gone.dropCopies(name, lose)
 	gone.revokeGrants(name)
-	q.dropRevocations(name)
+	q.leasing.dropRevocations(name)
 	check(q.Sites().Delete(name))
-	q.audit(AuditEntry{Kind: AuditSite, Subject: string(name), Site: name, Note: "removed"})
+	q.audit.add(AuditEntry{Kind: AuditSite, Subject: string(name), Site: name, Note: "removed"})
 	q.sites.put(name, nil)
-	q.siteNames, q.catalogue.readable, q.life.walkable = nil, nil, nil
+	q.sites.names, q.catalogue.readable, q.life.walkable = nil, nil, nil
 	q.Effects.WakeAll = true // its share goes to the others
-	q.reassessAll()
+	q.life.reassessAll()
 
 	return nil
 }
@@ -41,7 +41,7 @@ type removal struct {
 
 // checkIdle refuses a site that somebody still works at.
 func (r *removal) checkIdle(name task.Site) {
-	if live := r.alive(name); len(live) > 0 {
+	if live := r.pilots.alive(name); len(live) > 0 {
 		end(conflict("site %s has live pilots (%d, %s first): drain it with `pilotage site drain %s`, "+
 			"end its batch jobs, and remove it when they have gone", name, len(live), live[0].ID, name))
 	}

@@ -99,7 +99,7 @@ func (m *members) addReads(reads []task.SERead) {
 	if len(reads) == 0 {
 		return
 	}
-	m.loadSites()
+	m.sites.loadAll()
 	for _, read := range reads {
 		owner := m.sites.held[read.Owner]
 		if owner == nil {
@@ -117,7 +117,7 @@ func (m *members) addReads(reads []task.SERead) {
 func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint64, staleTerms uint64) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	record := q.site(site)
+	record := q.sites.need(site)
 	if record.Sums.Methods == nil {
 		record.Sums.Methods = make(map[string]uint64, len(byMethod))
 	}

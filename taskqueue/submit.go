@@ -29,7 +29,7 @@ func (r *Rules) Submit(t *Turn, s Submission) (_ Submitted, err error) {
 		}
 	}
 	w := p.workflow
-	p.mayWork(w.Owner)
+	bansIn(p.Meta()).mayWork(w.Owner)
 	return Submitted{Workflow: w.ID, Tasks: w.Total(), Reused: w.Reused, Again: p.again, AgainCPU: p.againCPU, Existed: existed}, nil
 }
 
@@ -51,7 +51,7 @@ func (p *submission) begin() (existed bool) {
 		p.newWorkflow()
 		return false
 	}
-	p.workflow = p.records.workflow(id)
+	p.workflow = p.workflows.need(id)
 	switch w := p.workflow; {
 	case w.Deleted:
 		end(conflict("workflow %s, submitted with the key %q, is being deleted: choose another key, or try again when it is gone", w.ID, p.Key))
@@ -91,7 +91,7 @@ func (p *submission) newWorkflow() {
 		check(p.By.shares(p.Group))
 	}
 	p.workflow = &Workflow{
-		ID:      task.NewWorkflowID(p.randomBytes(8)),
+		ID:      task.NewWorkflowID(randomBytes(p.Random, 8)),
 		Name:    p.Name,
 		Owner:   p.By.Name,
 		Group:   p.Group,
@@ -102,11 +102,11 @@ func (p *submission) newWorkflow() {
 		Counts:            make(map[task.State]int),
 	}
 	p.workflows.put(p.workflow.ID, p.workflow)
-	p.audit(AuditEntry{Kind: AuditSubmitted, Person: p.By.Name, Token: p.Token, Subject: string(p.workflow.ID), Note: p.Name})
+	p.audit.add(AuditEntry{Kind: AuditSubmitted, Person: p.By.Name, Token: p.Token, Subject: string(p.workflow.ID), Note: p.Name})
 	if !p.More {
 		return
 	}
-	p.noteUnsealed(p.workflow.ID, true)
+	noteUnsealed(p.Meta(), p.workflow.ID, true)
 }
 
 // submission is one part of a workflow on its way into the queue.

@@ -47,7 +47,7 @@ func (p *submission) seal() {
 	if w.Total() == 0 {
 		end(invalid("workflow %s has no task", w.Name))
 	}
-	p.noteUnsealed(w.ID, false)
+	noteUnsealed(p.Meta(), w.ID, false)
 	g := p.graph()
 	p.checkInputs(g, p.AllowMissing)
 	check(g.sort())
@@ -274,24 +274,19 @@ func (p *submission) enliven(g *graph) {
 // metaUnsealed names the list of workflows whose last part has not come.
 const metaUnsealed = "unsealed"
 
-func (r *records) unsealed() (ids []task.WorkflowID) {
-	r.remembered(metaUnsealed, &ids)
+func unsealed(meta MetaTable) (ids []task.WorkflowID) {
+	recall(meta, metaUnsealed, &ids)
 	return ids
 }
 
 // noteUnsealed adds a workflow to that list, or takes it off.
-func (r *records) noteUnsealed(id task.WorkflowID, open bool) {
-	before := r.unsealed()
+func noteUnsealed(meta MetaTable, id task.WorkflowID, open bool) {
+	before := unsealed(meta)
 	ids := slices.DeleteFunc(slices.Clone(before), func(other task.WorkflowID) bool { return other == id })
 	if open {
 		ids = append(ids, id)
 	}
-	if len(ids) == len(before) {
-		return
+	if len(ids) != len(before) {
+		rememberList(meta, metaUnsealed, ids)
 	}
-	if len(ids) == 0 {
-		r.drop(metaUnsealed)
-		return
-	}
-	r.remember(metaUnsealed, ids)
 }

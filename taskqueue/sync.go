@@ -18,7 +18,7 @@ import (
 func (r *Rules) Sync(t *Turn, s task.Sync) (reply task.SyncReply, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(s.Site)
+	site := q.sites.need(s.Site)
 	if s.Term != site.Term || s.Pilot != "" && s.Pilot != site.Master {
 		end(&StaleTermError{Site: s.Site, Given: s.Term, Office: site.Term, Master: site.Master})
 	}
@@ -107,7 +107,7 @@ func (m *members) mark(site *SiteRecord) {
 func (r *Rules) Heard(t *Turn, name task.Site, term task.Term) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(name)
+	site := q.sites.need(name)
 	if site.Term != term || q.Clock.Sub(site.LastSync) < q.config.Site.MarkEvery {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (j *outcomes) number(o *task.Outcome) {
 		o.Number = next
 	}
 	if 0 < said && said < next {
-		attempts := j.attemptsOf(s.ID)
+		attempts := j.attempts.ofTask(s.ID)
 		if !slices.ContainsFunc(attempts, func(a *Attempt) bool { return a.Outcome.Number == said }) {
 			o.Number = said
 		}
@@ -266,8 +266,8 @@ func (j *outcomes) storedEarly(site task.Site, st *task.Stored, attempt *Attempt
 }
 
 // leasedBy returns a task if it is LEASED to a site under a lease.
-func (r *records) leasedBy(site task.Site, lease task.LeaseID, id task.ID) *TaskState {
-	if s := r.tasks.one(id); s != nil && s.State == task.Leased && s.Lease == lease && s.Site == site {
+func (l *leasing) leasedBy(site task.Site, lease task.LeaseID, id task.ID) *TaskState {
+	if s := l.tasks.one(id); s != nil && s.State == task.Leased && s.Lease == lease && s.Site == site {
 		return s
 	}
 	return nil
@@ -302,7 +302,7 @@ func (l *leasing) takeConfirmed(site task.Site, confirmed []task.Revoked) {
 	}
 	l.tasks.load(keysOf(confirmed, func(r *task.Revoked) task.ID { return r.Task })...)
 	for _, c := range confirmed {
-		if s := l.leasedBy(site, c.Lease, c.Task); s != nil && !c.Cancel && !l.started(s) {
+		if s := l.leasedBy(site, c.Lease, c.Task); s != nil && !c.Cancel && !l.attempts.started(s) {
 			l.life.reopen(s, task.Return, "recalled")
 			s.Recalled = true
 		}

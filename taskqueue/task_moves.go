@@ -15,7 +15,7 @@ func (l *lifecycle) move(s *TaskState, event task.Event, reason string) {
 	if err != nil {
 		end(fmt.Errorf("task %s: %w", s.ID, err))
 	}
-	w := l.workflow(s.ID.Workflow())
+	w := l.workflows.need(s.ID.Workflow())
 	if s.State == task.Leased {
 		l.giveBack(s)
 	}
@@ -58,7 +58,7 @@ func (l *lifecycle) giveBack(s *TaskState) {
 		lease.Open--
 		l.leases.touch(s.Lease)
 	}
-	site := l.site(s.Site)
+	site := l.sites.need(s.Site)
 	site.Leased--
 	if s.Missing > 0 {
 		site.Ahead--
@@ -87,7 +87,7 @@ func (s *TaskState) leasedTo(site task.Site, id task.AttemptID) bool {
 // lend moves a task into a lease of a site.
 func (l *lifecycle) lend(s *TaskState, lease *Lease) {
 	l.move(s, task.HandOut, "")
-	site := l.site(lease.Site)
+	site := l.sites.need(lease.Site)
 	s.Lease, s.Site, s.Recalled = lease.ID, lease.Site, false
 	lease.Open++
 	l.leases.touch(lease.ID)
@@ -101,7 +101,7 @@ func (l *lifecycle) lend(s *TaskState, lease *Lease) {
 // setMissing changes a task's number of missing inputs.
 func (l *lifecycle) setMissing(s *TaskState, missing int) {
 	if s.State == task.Leased && (s.Missing > 0) != (missing > 0) {
-		site := l.site(s.Site)
+		site := l.sites.need(s.Site)
 		if missing > 0 {
 			site.Ahead++
 		} else {

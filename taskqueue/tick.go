@@ -34,7 +34,7 @@ func (r *Rules) Tick(t *Turn) (err error) {
 	q.watchSites()
 	q.trySites()
 	q.dismissOverdue()
-	q.dropUnsealed()
+	q.clearing.dropUnsealed()
 	q.ready.reassess()
 	q.clearAway()
 	q.cancelBanned()
@@ -52,14 +52,13 @@ func (r *Rules) Deadline(t *Turn, rests bool) (due Instant, err error) {
 	if len(sweep) > 0 {
 		return t.Clock, nil
 	}
-	records := newRecords(t, &r.Config)
-	if slices.ContainsFunc(records.bans(), isCancelling) {
+	if slices.ContainsFunc(bansIn(t.Meta()), isCancelling) {
 		return t.Clock, nil
 	}
 	if rests {
-		due = records.restsUntil(t.Clock.Add(r.Config.Workflow.RestEvery))
+		due = newRecords(t, &r.Config).restsUntil(t.Clock.Add(r.Config.Workflow.RestEvery))
 	}
-	for _, x := range records.clearances() {
+	for _, x := range clearances(t.Meta()) {
 		due = min(due, max(t.Clock, x.From))
 	}
 	next := read(t.Tasks().NextBackoff(t.Clock))
@@ -74,9 +73,7 @@ func (r *records) restsUntil(due Instant) Instant {
 	for _, lease := range read(r.Leases().ExpiredBy(due)) {
 		due = min(due, lease.Expires)
 	}
-	r.loadSites()
-	for _, name := range r.siteNames {
-		site := r.sites.held[name]
+	for site := range r.sites.all() {
 		if site.Pilots > 0 {
 			due = min(due, site.LastHeard().Add(r.config.Lease.TTL))
 		}
@@ -104,21 +101,20 @@ func (l *leasing) expireLeases() {
 // last tick that noticed one.
 func (r *readiness) endBackoffs() {
 	var last Instant
-	r.remembered(metaTick, &last)
+	recall(r.Meta(), metaTick, &last)
 	next := read(r.Tasks().NextBackoff(last))
 	if next == 0 || next > r.Clock {
 		return
 	}
 	r.wakeIdle()
-	r.remember(metaTick, r.Clock)
+	remember(r.Meta(), metaTick, r.Clock)
 }
 
 // wakeIdle wakes the sites that have slots without work.
 func (r *readiness) wakeIdle() {
-	r.loadSites()
-	for _, name := range r.siteNames {
-		if site := r.sites.held[name]; site.Pilots > 0 && !site.Draining && site.idle() > 0 {
-			r.Effects.wake(name)
+	for site := range r.sites.all() {
+		if site.Pilots > 0 && !site.Draining && site.idle() > 0 {
+			r.Effects.wake(site.Name)
 		}
 	}
 }
@@ -126,9 +122,7 @@ func (r *readiness) wakeIdle() {
 // watchSites takes a site that was not heard for a lease's time for empty,
 // and goes on forgetting the caches of empty ones.
 func (q *queue) watchSites() {
-	q.loadSites()
-	for _, name := range q.siteNames {
-		site := q.sites.held[name]
+	for site := range q.sites.all() {
 		if site.Pilots > 0 && q.Clock.Sub(site.LastHeard()) >= q.config.Lease.TTL {
 			q.silence(site)
 		}
@@ -140,7 +134,7 @@ func (q *queue) watchSites() {
 
 // silence takes all pilots of a site for dead.
 func (q *queue) silence(site *SiteRecord) {
-	live := q.alive(site.Name)
+	live := q.pilots.alive(site.Name)
 	q.Effects.tell(News{Kind: NewsSiteSilent, Site: site.Name, Text: fmt.Sprintf("nobody of it was heard for %s: %s taken for dead", q.config.Lease.TTL, task.Counted(len(live), "pilot"))})
 	for _, pilot := range live {
 		q.dismiss(site, pilot, PilotDead, fellSilent)
@@ -153,18 +147,6 @@ func (q *queue) silence(site *SiteRecord) {
 	q.vacate(site, "its site fell silent")
 }
 
-// dropUnsealed removes workflows whose next part did not come in time.
-func (r *records) dropUnsealed() {
-	for _, id := range r.unsealed() {
-		w := r.workflow(id)
-		if r.Clock.Sub(w.Last) < r.config.Workflow.UnsealedFor {
-			continue
-		}
-		r.noteUnsealed(w.ID, false)
-		r.clearWorkflow(w, clearance{Whole: true})
-	}
-}
-
 // place is how far the review of all waiting tasks has come: workflows from
 // the newest, their tasks from the oldest.
 type place struct {
@@ -173,25 +155,25 @@ type place struct {
 }
 
 // reassessAll begins the review of all waiting tasks anew.
-func (r *records) reassessAll() { r.remember(metaReassess, place{}) }
+func (l *lifecycle) reassessAll() { remember(l.Meta(), metaReassess, place{}) }
 
 // reassess reviews one page of waiting tasks after a site was added or
 // changed: what nobody could run, or only some, it may.
 func (r *readiness) reassess() {
 	var at place
-	if !r.remembered(metaReassess, &at) {
+	if !recall(r.Meta(), metaReassess, &at) {
 		return
 	}
 	for budget := r.config.Workflow.SweepPage; budget > 0; {
 		if at.After == 0 {
 			next, err := r.Workflows().List("", "", at.Workflow, 1)
 			if errors.Is(err, ErrWorkflowGone) {
-				r.reassessAll()
+				r.life.reassessAll()
 				return // it was dropped
 			}
 			check(err)
 			if len(next) == 0 {
-				r.drop(metaReassess)
+				check(r.Meta().Set(metaReassess, nil))
 				return
 			}
 			at.Workflow = next[0].ID
@@ -211,5 +193,5 @@ func (r *readiness) reassess() {
 		}
 		budget -= len(states) + 1
 	}
-	r.remember(metaReassess, at)
+	remember(r.Meta(), metaReassess, at)
 }

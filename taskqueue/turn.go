@@ -13,6 +13,7 @@ type queue struct {
 	outcomes  outcomes
 	members   members
 	office    office
+	clearing  clearing
 }
 
 // open begins a turn. A rule that changes something defers close.
@@ -25,6 +26,7 @@ func (r *Rules) open(t *Turn) *queue {
 	q.classes = classes{records: records, catalogue: &q.catalogue}
 	q.ready = readiness{records, &q.life, &q.catalogue, &q.classes}
 	q.leasing = leasing{records, &q.life, &q.catalogue}
+	q.clearing = clearing{records: records, catalogue: &q.catalogue}
 	q.outcomes = outcomes{records: records, life: &q.life, catalogue: &q.catalogue, classes: &q.classes}
 	return q
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -21,102 +22,100 @@ type records struct {
 	specs     table[task.ID, task.Task]
 	entered   []task.ID // new tasks, in both tables and not in the store yet
 	files     table[task.LFN, FileRecord]
-	attempts  table[task.AttemptID, Attempt]
+	attempts  attemptRecords
 	leases    table[task.LeaseID, Lease]
 	workflows table[task.WorkflowID, Workflow]
-	sites     table[task.Site, SiteRecord]
-	pilots    table[task.PilotID, PilotRecord]
+	sites     siteRecords
+	pilots    pilotRecords
 	usage     table[UsageKey, Usage]
+	audit     auditing
+}
 
-	siteNames []task.Site // of all sites, once loaded
-	audited   []AuditEntry
+// attemptRecords are the attempts that a turn knows.
+type attemptRecords struct {
+	table[task.AttemptID, Attempt]
+}
+
+// pilotRecords are the pilots that a turn knows.
+type pilotRecords struct {
+	table[task.PilotID, PilotRecord]
+}
+
+// siteRecords are the sites that a turn knows.
+type siteRecords struct {
+	table[task.Site, SiteRecord]
+	config *Config
+	names  []task.Site // of all sites, once loaded
 }
 
 func newRecords(t *Turn, config *Config) *records {
-	r := &records{Turn: t, config: config}
-	r.tasks = newTable(t, "tasks", func(t *Turn, keys []task.ID) ([]TaskState, error) { return t.Tasks().Load(keys...) }, func(s *TaskState) task.ID { return s.ID })
-	r.specs = newTable(t, "task descriptions", func(t *Turn, keys []task.ID) ([]task.Task, error) { return t.Tasks().Describe(keys...) }, func(s *task.Task) task.ID { return s.ID })
-	r.files = newTable(t, "files", func(t *Turn, keys []task.LFN) ([]FileRecord, error) { return t.Files().Load(keys...) }, func(f *FileRecord) task.LFN { return f.LFN })
-	r.attempts = newTable(t, "attempts", func(t *Turn, keys []task.AttemptID) ([]Attempt, error) { return t.Attempts().Load(keys...) }, func(a *Attempt) task.AttemptID { return a.Outcome.Attempt })
-	r.leases = newTable(t, "leases", func(t *Turn, keys []task.LeaseID) ([]Lease, error) { return t.Leases().Load(keys...) }, func(l *Lease) task.LeaseID { return l.ID })
-	r.workflows = newTable(t, "workflows", func(t *Turn, keys []task.WorkflowID) ([]Workflow, error) { return t.Workflows().Load(keys...) }, func(w *Workflow) task.WorkflowID { return w.ID })
-	r.sites = newTable(t, "sites", func(t *Turn, keys []task.Site) ([]SiteRecord, error) { return t.Sites().Load(keys...) }, func(s *SiteRecord) task.Site { return s.Name })
-	r.pilots = newTable(t, "pilots", func(t *Turn, keys []task.PilotID) ([]PilotRecord, error) { return t.Pilots().Load(keys...) }, func(p *PilotRecord) task.PilotID { return p.ID })
-	r.usage = newTable(t, "accounts", func(t *Turn, keys []UsageKey) ([]Usage, error) { return t.Usage().Load(keys...) }, func(u *Usage) UsageKey { return u.UsageKey })
+	r := &records{Turn: t, config: config, audit: auditing{turn: t}}
+	r.tasks = newTable(t, "task", func(t *Turn, keys []task.ID) ([]TaskState, error) { return t.Tasks().Load(keys...) }, func(s *TaskState) task.ID { return s.ID })
+	r.specs = newTable(t, "task description", func(t *Turn, keys []task.ID) ([]task.Task, error) { return t.Tasks().Describe(keys...) }, func(s *task.Task) task.ID { return s.ID })
+	r.files = newTable(t, "file", func(t *Turn, keys []task.LFN) ([]FileRecord, error) { return t.Files().Load(keys...) }, func(f *FileRecord) task.LFN { return f.LFN })
+	r.attempts.table = newTable(t, "attempt", func(t *Turn, keys []task.AttemptID) ([]Attempt, error) { return t.Attempts().Load(keys...) }, func(a *Attempt) task.AttemptID { return a.Outcome.Attempt })
+	r.leases = newTable(t, "lease", func(t *Turn, keys []task.LeaseID) ([]Lease, error) { return t.Leases().Load(keys...) }, func(l *Lease) task.LeaseID { return l.ID })
+	r.workflows = newTable(t, "workflow", func(t *Turn, keys []task.WorkflowID) ([]Workflow, error) { return t.Workflows().Load(keys...) }, func(w *Workflow) task.WorkflowID { return w.ID })
+	r.sites.table = newTable(t, "site", func(t *Turn, keys []task.Site) ([]SiteRecord, error) { return t.Sites().Load(keys...) }, func(s *SiteRecord) task.Site { return s.Name })
+	r.sites.config = config
+	r.pilots.table = newTable(t, "pilot", func(t *Turn, keys []task.PilotID) ([]PilotRecord, error) { return t.Pilots().Load(keys...) }, func(p *PilotRecord) task.PilotID { return p.ID })
+	r.usage = newTable(t, "account", func(t *Turn, keys []UsageKey) ([]Usage, error) { return t.Usage().Load(keys...) }, func(u *Usage) UsageKey { return u.UsageKey })
 	return r
-}
-
-// workflow returns a workflow, or ends the turn with an error that wraps ErrNotFound.
-func (r *records) workflow(id task.WorkflowID) *Workflow {
-	w := r.workflows.one(id)
-	if w == nil {
-		end(NotFound("workflow", id))
-	}
-	return w
 }
 
 // standing returns a workflow that is not being cleared away, or ends the turn with an
 // error that wraps ErrNotFound.
 func (r *records) standing(id task.WorkflowID) *Workflow {
-	w := r.workflow(id)
+	w := r.workflows.need(id)
 	if w.Deleted {
 		end(NotFound("workflow", id))
 	}
 	return w
 }
 
-// task returns a task, or ends the turn with an error that wraps ErrNotFound.
-func (r *records) task(id task.ID) *TaskState {
-	s := r.tasks.one(id)
-	if s == nil {
-		end(NotFound("task", id))
-	}
-	return s
-}
-
-// site returns a site, or ends the turn with an error that wraps ErrNotFound.
-func (r *records) site(name task.Site) *SiteRecord {
-	s := r.sites.one(name)
+// need returns a site, or ends the turn with an error that wraps ErrNotFound.
+func (r *siteRecords) need(name task.Site) *SiteRecord {
+	s := r.one(name)
 	if s == nil {
 		end(fmt.Errorf("site %s: %w: `pilotage site list` names the sites, `pilotage site add %s` adds it", name, ErrNotFound, name))
 	}
 	return s
 }
 
-// pilot returns a pilot and its site, or ends the turn with an error that wraps
-// ErrNotFound.
-func (r *records) pilot(id task.PilotID) (*PilotRecord, *SiteRecord) {
-	pilot := r.pilots.one(id)
-	if pilot == nil {
-		end(NotFound("pilot", id))
+// loadAll loads all sites.
+func (r *siteRecords) loadAll() {
+	if r.names == nil {
+		all := read(r.turn.Sites().All())
+		r.names = keysOf(all, func(s *SiteRecord) task.Site { return s.Name })
+		r.hold(all)
 	}
-	return pilot, r.site(pilot.Site)
 }
 
-// pilotOf returns a pilot of a site, or ends the turn with an error that wraps
-// ErrNotFound.
-func (r *records) pilotOf(site task.Site, id task.PilotID) *PilotRecord {
-	pilot := r.pilots.one(id)
+// all are all sites, by name.
+func (r *siteRecords) all() iter.Seq[*SiteRecord] {
+	r.loadAll()
+	return func(yield func(*SiteRecord) bool) {
+		for _, name := range r.names {
+			if !yield(r.held[name]) {
+				return
+			}
+		}
+	}
+}
+
+// at returns a pilot of a site, or ends the turn with an error that wraps ErrNotFound.
+func (r *pilotRecords) at(site task.Site, id task.PilotID) *PilotRecord {
+	pilot := r.one(id)
 	if pilot == nil || pilot.Site != site {
 		end(NotFound("pilot", id))
 	}
 	return pilot
 }
 
-// loadSites loads all sites; siteNames lists them.
-func (r *records) loadSites() {
-	if r.siteNames != nil {
-		return
-	}
-	all := read(r.Sites().All())
-	r.siteNames = keysOf(all, func(s *SiteRecord) task.Site { return s.Name })
-	r.sites.hold(all)
-}
-
-// remembered reads a value that ticks and submissions keep under a name; false if there is
+// recall reads a value that ticks and submissions keep under a name; false if there is
 // none.
-func (r *records) remembered(name string, value any) bool {
-	text := read(r.Meta().Get(name))
+func recall(meta MetaTable, name string, value any) bool {
+	text := read(meta.Get(name))
 	if len(text) == 0 {
 		return false
 	}
@@ -127,27 +126,24 @@ func (r *records) remembered(name string, value any) bool {
 }
 
 // remember writes such a value.
-func (r *records) remember(name string, value any) {
-	check(r.Meta().Set(name, read(json.Marshal(value))))
+func remember(meta MetaTable, name string, value any) {
+	check(meta.Set(name, read(json.Marshal(value))))
 }
 
 // rememberList writes a list, or removes it where it is empty.
-func rememberList[T any](r *records, name string, list []T) {
+func rememberList[T any](meta MetaTable, name string, list []T) {
 	if len(list) == 0 {
-		r.drop(name)
+		check(meta.Set(name, nil))
 	} else {
-		r.remember(name, list)
+		remember(meta, name, list)
 	}
 }
 
-// drop removes such a value.
-func (r *records) drop(name string) { check(r.Meta().Set(name, nil)) }
-
-// randomBytes returns n bytes of the turn's randomness.
-func (r *records) randomBytes(n int) []byte {
+// randomBytes returns n bytes of randomness.
+func randomBytes(random Random, n int) []byte {
 	var bytes []byte
 	for len(bytes) < n {
-		bytes = binary.LittleEndian.AppendUint64(bytes, r.Random.Uint64())
+		bytes = binary.LittleEndian.AppendUint64(bytes, random.Uint64())
 	}
 	return bytes[:n]
 }
@@ -164,7 +160,7 @@ func (r *records) save() {
 	saveAll(r.sites.take(), r.Sites().Save)
 	saveAll(r.pilots.take(), r.Pilots().Save)
 	saveAll(r.usage.take(), r.Usage().Save)
-	r.saveAudit()
+	r.audit.save()
 }
 
 // saveTasks writes each task once: a new one with its description, of the

@@ -9,7 +9,7 @@ import (
 // is known to be absent, and what changed, in the order of the first change.
 type table[K comparable, V any] struct {
 	turn    *Turn
-	what    string                        // its records, for errors
+	what    string                        // one of its records, for errors
 	find    func(*Turn, []K) ([]V, error) // captures nothing: each turn makes all tables
 	key     func(*V) K
 	held    map[K]*V // a nil value is known to be absent
@@ -40,7 +40,7 @@ func (t *table[K, V]) load(keys ...K) {
 	}
 	found, err := t.find(t.turn, want)
 	if err != nil {
-		end(fmt.Errorf("load %s: %w", t.what, err))
+		end(fmt.Errorf("load %ss: %w", t.what, err))
 	}
 	t.hold(found)
 }
@@ -49,6 +49,15 @@ func (t *table[K, V]) load(keys ...K) {
 func (t *table[K, V]) one(key K) *V {
 	t.load(key)
 	return t.held[key]
+}
+
+// need returns a record, or ends the turn with an error that wraps ErrNotFound.
+func (t *table[K, V]) need(key K) *V {
+	value := t.one(key)
+	if value == nil {
+		end(NotFound(t.what, key))
+	}
+	return value
 }
 
 // hold takes in records that were read otherwise; those that the turn has stay.

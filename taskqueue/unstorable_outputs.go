@@ -25,7 +25,7 @@ func (r *readiness) countStored() {
 		if before.stored == now.stored {
 			continue
 		}
-		w := r.workflow(name.Workflow())
+		w := r.workflows.need(name.Workflow())
 		if w.Unstored++; now.stored {
 			w.Unstored -= 2
 		}
@@ -46,7 +46,7 @@ func (r *readiness) countHeld() {
 		if before == now {
 			continue
 		}
-		w := r.workflow(name.Workflow())
+		w := r.workflows.need(name.Workflow())
 		if w.Held == nil {
 			w.Held = make(map[task.Site]int)
 		}
@@ -64,10 +64,10 @@ func (r *readiness) countHeld() {
 // countHomeless counts the final outputs of a workflow that nobody can store: only
 // caches of sites without a storage element have them.
 func (r *readiness) countHomeless(w *Workflow) {
-	r.loadSites()
+	r.sites.loadAll()
 	w.Homeless = 0
 	for name, n := range w.Held { // a sum
-		if !r.stores(name) {
+		if !r.sites.stores(name) {
 			w.Homeless += n
 		}
 	}
@@ -75,8 +75,8 @@ func (r *readiness) countHomeless(w *Workflow) {
 }
 
 // stores tells whether a site has a storage element; all are loaded.
-func (r *records) stores(name task.Site) bool {
-	site := r.sites.held[name]
+func (r *siteRecords) stores(name task.Site) bool {
+	site := r.held[name]
 	return site != nil && site.SE != ""
 }
 
@@ -91,7 +91,7 @@ func (s *SiteRecord) abandons() bool { return s.Draining && s.SE == "" && s.Leas
 func (r *readiness) loseStranded(spec *task.Task, readers []task.Site) (lost bool) {
 	takes := func(name task.Site) bool { return !r.sites.held[name].Draining }
 	keeps := func(name task.Site) bool { return r.sites.held[name] != nil && !r.sites.held[name].abandons() }
-	if slices.ContainsFunc(readers, takes) || !slices.ContainsFunc(r.siteNames, takes) {
+	if slices.ContainsFunc(readers, takes) || !slices.ContainsFunc(r.sites.names, takes) {
 		return false
 	}
 	for _, name := range inputs(spec) {
@@ -120,27 +120,26 @@ func (r *readiness) judgeApart(s *TaskState, spec *task.Task) (apart bool) {
 	if s.State != task.Blocked || slices.ContainsFunc(names, func(name task.LFN) bool { return !exists(r.files.held[name]) }) {
 		return false
 	}
-	if !r.workflow(s.ID.Workflow()).Sealed {
+	if !r.workflows.need(s.ID.Workflow()).Sealed {
 		return false
 	}
 	if r.loseStranded(spec, nil) {
 		return true
 	}
-	for _, name := range r.siteNames {
-		site := r.sites.held[name]
+	for site := range r.sites.all() {
 		if !slices.ContainsFunc(names, func(input task.LFN) bool { return !r.willRead(site, r.files.held[input]) }) {
 			return false
 		}
 	}
 	stays := slices.IndexFunc(names, func(name task.LFN) bool {
 		f := r.files.held[name]
-		return len(f.Replicas) == 0 && !slices.ContainsFunc(f.Announced, r.stores)
+		return len(f.Replicas) == 0 && !slices.ContainsFunc(f.Announced, r.sites.stores)
 	})
 	if stays < 0 {
 		return false // it is the operator who keeps sites from reading each other
 	}
 	holder := r.files.held[names[stays]].Announced[0]
-	if !r.live(r.sites.held[holder]) {
+	if !r.sites.live(r.sites.held[holder]) {
 		return false // what it has is lost soon, and made again
 	}
 	r.life.giveUp(s, fmt.Sprintf("no site can read all its inputs: %s, for one, is in caches of %s alone, which has no storage element: "+
@@ -150,8 +149,8 @@ func (r *readiness) judgeApart(s *TaskState, spec *task.Task) (apart bool) {
 
 // willRead tells whether a site can read a file, at the latest when it has been
 // uploaded from the caches of a site with storage.
-func (r *records) willRead(site *SiteRecord, f *FileRecord) bool {
-	return site.Reads(f) || slices.ContainsFunc(f.Announced, func(name task.Site) bool { return r.stores(name) && site.Reaches(name) })
+func (r *readiness) willRead(site *SiteRecord, f *FileRecord) bool {
+	return site.Reads(f) || slices.ContainsFunc(f.Announced, func(name task.Site) bool { return r.sites.stores(name) && site.Reaches(name) })
 }
 
 // inVain tells whether making the output of a workflow again leads nowhere: the
@@ -160,13 +159,13 @@ func (r *readiness) inVain(w *Workflow) bool {
 	if !w.Over() {
 		return false
 	}
-	r.loadSites()
-	return !slices.ContainsFunc(r.siteNames, r.stores)
+	r.sites.loadAll()
+	return !slices.ContainsFunc(r.sites.names, r.sites.stores)
 }
 
 // recountHomeless does it after a site was added or changed.
 func (r *readiness) recountHomeless(id task.WorkflowID) {
-	w := r.workflow(id)
+	w := r.workflows.need(id)
 	if len(w.Held) == 0 {
 		return
 	}
@@ -177,9 +176,9 @@ func (r *readiness) recountHomeless(id task.WorkflowID) {
 // final outputs come of its tasks, and a live site that could keep these can run it.
 // All sites are loaded.
 func (c *classes) leaves(site *SiteRecord, class *Eligibility) bool {
-	return class.Final && site.SE == "" && slices.ContainsFunc(c.siteNames, func(name task.Site) bool {
+	return class.Final && site.SE == "" && slices.ContainsFunc(c.sites.names, func(name task.Site) bool {
 		s := c.sites.held[name]
-		return s.SE != "" && class.Allows(name) && c.live(s) && !c.refuses(s, class.Work)
+		return s.SE != "" && class.Allows(name) && c.sites.live(s) && !c.sites.refuses(s, class.Work)
 	})
 }
 

@@ -29,7 +29,7 @@ type Usage struct {
 // use adds an outcome that was judged to the accounts; useful tells that its task is
 // done by it.
 func (j *judgement) use(o *task.Outcome, useful bool) {
-	key := UsageKey{Day: j.Wall.UTC().Format(time.DateOnly), Owner: j.workflow(o.Attempt.Task.Workflow()).Owner, Site: j.site.Name}
+	key := UsageKey{Day: j.Wall.UTC().Format(time.DateOnly), Owner: j.workflows.need(o.Attempt.Task.Workflow()).Owner, Site: j.site.Name}
 	u := j.usage.one(key)
 	if u == nil {
 		u = &Usage{UsageKey: key}

@@ -40,7 +40,7 @@ func (r *Rules) Vacants(t *Turn) (vacants []Vacant, err error) {
 func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []task.File) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.site(name)
+	site := q.sites.need(name)
 	if !site.Forget {
 		return nil
 	}
