@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,20 +72,23 @@ func (q *queue) closed(files int) {
 	q.t.Helper()
 	q.eventually(strconv.Itoa(files)+" files of the audit log", func() bool {
 		found, err := filepath.Glob(filepath.Join(q.dir, auditlog.FolderName, "*.jsonl.gz"))
+		if err != nil || len(found) != files {
+			return false
+		}
 		left := 0
-		err = errors.Join(err, q.server.Store().View(q.ctx, func(tx taskqueue.Tx) error {
+		err = q.server.Store().View(q.ctx, func(tx taskqueue.Tx) error {
 			records, err := tx.Audit().After(0, 1000)
 			left = len(records)
 			return err
-		}))
-		return err == nil && len(found) == files && left < 20
+		})
+		return err == nil && left < 20
 	})
 }
 
 // The older part of the audit log lies in files beside the database; who asks is told
 // all of it. It comes back with a backup, also when only the database is put back.
 func TestTheAuditLogLeavesTheDatabase(t *testing.T) {
-	closing := func(c *server.Config) { c.Timing.CloseAudit = 20 * time.Millisecond }
+	closing := func(c *server.Config) { c.Timing.CloseAudit = 200 * time.Millisecond }
 	q := start(t, onSQLite, closing)
 	q.note(0)
 	q.closed(1)
