@@ -27,6 +27,7 @@ type queue struct {
 	lag    time.Duration // that its disk takes for a commit
 	skew   time.Duration // by which its wall clock is wrong
 
+	glance     *taskqueue.Turn    // that all reads share for now
 	flow       taskqueue.Workflow // that was looked at last
 	flowWrites int                // when
 	writes     int                // Updates so far
@@ -136,9 +137,23 @@ func ofTheDisk(err error) bool {
 
 // view reads what the queue keeps.
 func (q *queue) view(read func(*taskqueue.Turn) error) {
-	if err := q.View(read); err != nil {
+	view := q.View
+	if q.glance != nil {
+		view = func(read func(*taskqueue.Turn) error) error { return read(q.glance) }
+	}
+	if err := view(read); err != nil {
 		q.judge.Fatalf("look into the queue: %v", err)
 	}
+}
+
+// atAGlance has all reads of a judge share one View: nothing happens meanwhile.
+func (q *queue) atAGlance(judge func()) {
+	q.view(func(t *taskqueue.Turn) error {
+		q.glance = t
+		defer func() { q.glance = nil }()
+		judge()
+		return nil
+	})
 }
 
 // read reads one thing of what the queue keeps.

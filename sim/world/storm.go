@@ -126,7 +126,7 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 		}
 		at.submits(d.IntN(3), shape.pilots+10, shape.slots)
 	}
-	s.net.Every(lookEvery, s.judgeLeases)
+	s.net.Every(lookEvery, func() { s.queue.atAGlance(s.judgeLeases) })
 	s.more(shape.makers)
 	for i := range shape.later {
 		s.after(time.Duration(i+1)*laterEvery, func() { s.comes(shape.makers) })

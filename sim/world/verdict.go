@@ -45,8 +45,10 @@ func (s *storm) verdict() {
 	if calls = s.queue.calls - calls; calls > s.quietCalls() {
 		s.judge.Errorf("%d calls in %s in which nothing happened", calls, quietTime)
 	}
-	s.check()
-	s.judgeRest()
+	s.queue.atAGlance(func() {
+		s.check()
+		s.judgeRest()
+	})
 	s.stopsCancelled()
 	s.retriesInTime()
 	s.clearsAway()
@@ -141,7 +143,7 @@ func (s *storm) comesToRest(judge func()) {
 	for end := s.now() + restLimit; ; s.run(20 * time.Second) {
 		found := &findings{}
 		s.judge = found
-		judge()
+		s.queue.atAGlance(judge)
 		s.judge = said
 		if len(found.wrong) == 0 || s.now() >= end {
 			for _, wrong := range found.wrong {

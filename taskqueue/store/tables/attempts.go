@@ -41,7 +41,7 @@ func (t attemptTable) Save(attempts ...taskqueue.Attempt) error {
 func (t attemptTable) OfTask(id task.ID) (found []taskqueue.Attempt, err error) {
 	var all []stored[taskqueue.Attempt]
 	err = t.tx.scan(attempts, under(text(id)), func(row Row) (bool, error) {
-		one, err := attemptKind.decode(t.tx, row.Value)
+		one, err := attemptKind.decode(t.tx, row)
 		all = append(all, one)
 		return true, err
 	})

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -25,6 +27,7 @@ type writer struct {
 	engine   Engine
 	witness  Witness
 	patience time.Duration // how long a batch may stay open
+	decoded  *lru.Cache[string, decoded]
 
 	mutex sync.Mutex // guards these two
 	line  line
@@ -141,7 +144,7 @@ var errPanic = errors.New("an update has panicked")
 // member runs the write of an Update and takes back what it did if it fails.
 func (w *writer) member(b *batch, u *update) {
 	w.blocks.begin()
-	tx := &tx{blocks: &w.blocks}
+	tx := &tx{blocks: &w.blocks, decoded: w.decoded}
 	u.err = errPanic // unless it gets to its end
 	defer func() {
 		if value := recover(); value != nil {

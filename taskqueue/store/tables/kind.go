@@ -19,6 +19,7 @@ type kind[K, R any] struct {
 	id      func(*R) K
 	key     func(K) key
 	counter string // of the records' numbers; "" gives none
+	often   bool   // they are read all the time: they are decoded once
 	indexes []index[R]
 }
 
@@ -43,13 +44,34 @@ type records[K, R any] struct {
 	kind *kind[K, R]
 }
 
-func (k *kind[K, R]) decode(t *tx, value []byte) (found stored[R], err error) {
-	found.number, err = k.decodeInto(t, value, &found.record)
+func (k *kind[K, R]) decode(t *tx, row Row) (found stored[R], err error) {
+	found.number, err = k.decodeInto(t, row, &found.record)
 	return found, err
 }
 
 // decodeInto decodes a record in the place where it is wanted, as some are large.
-func (k *kind[K, R]) decodeInto(t *tx, value []byte, at *R) (number uint64, err error) {
+func (k *kind[K, R]) decodeInto(t *tx, row Row, at *R) (number uint64, err error) {
+	if !k.often {
+		return k.decodeAnew(t, row.Value, at)
+	}
+	name := string(k.table.in(row.Key))
+	if known, is := t.decoded.Get(name); is && bytes.Equal(known.value, row.Value) {
+		before := known.record.(*stored[R])
+		*at = before.record
+		k.codec.Own(at)
+		return before.number, nil
+	}
+	kept := &stored[R]{}
+	if kept.number, err = k.decodeAnew(t, row.Value, &kept.record); err != nil {
+		return 0, err
+	}
+	t.decoded.Add(name, decoded{row.Value, kept})
+	*at = kept.record
+	k.codec.Own(at)
+	return kept.number, nil
+}
+
+func (k *kind[K, R]) decodeAnew(t *tx, value []byte, at *R) (number uint64, err error) {
 	number, n := binary.Uvarint(value)
 	if n <= 0 {
 		return 0, t.damaged(k.table, errors.New("a record has no number"))
@@ -61,11 +83,20 @@ func (k *kind[K, R]) decodeInto(t *tx, value []byte, at *R) (number uint64, err 
 }
 
 // decodeBehind decodes a record behind others.
-func (k *kind[K, R]) decodeBehind(t *tx, found []R, value []byte) ([]R, error) {
+func (k *kind[K, R]) decodeBehind(t *tx, found []R, row Row) ([]R, error) {
 	found = append(found, *new(R))
-	_, err := k.decodeInto(t, value, &found[len(found)-1])
+	_, err := k.decodeInto(t, row, &found[len(found)-1])
 	return found, err
 }
+
+// decoded is a record as it was decoded last, from which value.
+type decoded struct {
+	value  []byte
+	record any // *stored[R]
+}
+
+// mostDecoded bounds the records that a store keeps decoded.
+const mostDecoded = 1 << 10
 
 // damaged tells that a record cannot be what was written.
 func (t *tx) damaged(table Table, err error) error {
@@ -78,7 +109,7 @@ func (r records[K, R]) find(key []byte) (found stored[R], there bool, err error)
 	if err != nil || value == nil {
 		return found, false, err
 	}
-	found, err = r.kind.decode(r.tx, value)
+	found, err = r.kind.decode(r.tx, Row{key, value})
 	return found, true, err
 }
 
@@ -92,7 +123,7 @@ func (r records[K, R]) collect(found []R, most int, key []byte) (_ []R, there bo
 	if found == nil {
 		found = make([]R, 0, most)
 	}
-	found, err = r.kind.decodeBehind(r.tx, found, value)
+	found, err = r.kind.decodeBehind(r.tx, found, Row{key, value})
 	return found, true, err
 }
 
@@ -186,7 +217,7 @@ func (r records[K, R]) scan(span Span, limit int) (found []R, err error) {
 		return nil, r.usable()
 	}
 	err = r.tx.scan(r.kind.table, span, func(row Row) (_ bool, err error) {
-		found, err = r.kind.decodeBehind(r.tx, found, row.Value)
+		found, err = r.kind.decodeBehind(r.tx, found, row)
 		return len(found) < limit, err
 	})
 	return found, err

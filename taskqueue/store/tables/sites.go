@@ -10,7 +10,7 @@ import (
 )
 
 var siteKind = kind[task.Site, taskqueue.SiteRecord]{
-	table: sites, codec: record.New[taskqueue.SiteRecord](),
+	table: sites, codec: record.New[taskqueue.SiteRecord](), often: true,
 	id: func(s *taskqueue.SiteRecord) task.Site { return s.Name }, key: text[task.Site],
 }
 
@@ -24,7 +24,7 @@ type pilotTable struct {
 }
 
 var pilotKind = kind[task.PilotID, taskqueue.PilotRecord]{
-	table: pilots, codec: record.New[taskqueue.PilotRecord](), counter: "pilot rows",
+	table: pilots, codec: record.New[taskqueue.PilotRecord](), counter: "pilot rows", often: true,
 	id: func(p *taskqueue.PilotRecord) task.PilotID { return p.ID }, key: text[task.PilotID],
 	indexes: []index[taskqueue.PilotRecord]{
 		{pilotsByState, func(_ uint64, p *taskqueue.PilotRecord) []key {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/internal/gate"
@@ -11,9 +13,10 @@ import (
 
 // Store is a taskqueue.Store over an Engine. It is safe for concurrent use; a Tx is not.
 type Store struct {
-	engine Engine
-	gate   gate.Gate
-	writer writer
+	engine  Engine
+	gate    gate.Gate
+	decoded *lru.Cache[string, decoded] // by table and key
+	writer  writer
 }
 
 // Witness keeps, apart from the engine, the number of the last commit that was
@@ -26,9 +29,13 @@ type Witness interface {
 // Open returns the store that an engine keeps. What the witness saw and the
 // engine does not have gives ErrDamaged. There may be no witness.
 func Open(engine Engine, witness Witness) (*Store, error) {
-	s := &Store{engine: engine}
-	s.writer.engine, s.writer.witness, s.writer.patience = engine, witness, batchTime
-	err := s.view(context.Background(), func(t Transaction) (err error) {
+	known, err := lru.New[string, decoded](mostDecoded)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{engine: engine, decoded: known}
+	s.writer.engine, s.writer.witness, s.writer.patience, s.writer.decoded = engine, witness, batchTime, known
+	err = s.view(context.Background(), func(t Transaction) (err error) {
 		if s.writer.total, err = readTotal(t); err != nil || witness == nil {
 			return err
 		}
@@ -47,7 +54,7 @@ func Open(engine Engine, witness Witness) (*Store, error) {
 // View calls read with what was committed last.
 func (s *Store) View(ctx context.Context, read func(taskqueue.Tx) error) error {
 	return s.view(ctx, func(in Transaction) error {
-		tx := &tx{blocks: &blocks{in: in}, readOnly: true}
+		tx := &tx{blocks: &blocks{in: in}, decoded: s.decoded, readOnly: true}
 		defer tx.end()
 		return read(tx)
 	})
@@ -95,6 +102,7 @@ func (s *Store) Close() error {
 // tx is one View or Update.
 type tx struct {
 	blocks   *blocks
+	decoded  *lru.Cache[string, decoded]
 	readOnly bool
 	over     bool
 	failed   error                       // first error: nothing more is done after it

@@ -303,7 +303,7 @@ func (t taskTable) dropRuns(span Span, left *int) error {
 
 // dropRunning takes an attempt out of what runs at pilots.
 func (t taskTable) dropRunning(row Row) error {
-	a, err := attemptKind.decode(t.tx, row.Value)
+	a, err := attemptKind.decode(t.tx, row)
 	for _, index := range attemptKind.indexes {
 		index.replace(t.tx, nil, index.of(&a, err == nil), nil)
 	}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"reflect"
+	"slices"
 	"time"
+	"unsafe"
 )
 
 // Codec encodes and decodes records of one type.
@@ -19,20 +21,27 @@ func (c Codec[T]) Encode(record *T) []byte { return c.Append(make([]byte, 0, 256
 
 // Append appends the blob of a record.
 func (c Codec[T]) Append(blob []byte, record *T) []byte {
-	return c.form.write(blob, reflect.ValueOf(record).Elem())
+	return c.form.write(blob, unsafe.Pointer(record))
 }
 
 // Decode reads a blob into a record that is zero. It fails on blobs that are
 // cut off or hold values that do not fit the record's fields.
 func (c Codec[T]) Decode(blob []byte, record *T) error {
 	source := &source{text: string(blob)}
-	if err := c.form.read(source, reflect.ValueOf(record).Elem()); err != nil {
+	if err := c.form.read(source, unsafe.Pointer(record)); err != nil {
 		return fmt.Errorf("decode %T: %w", *record, err)
 	}
 	if source.at != len(source.text) {
 		return fmt.Errorf("decode %T: %d bytes are left over", *record, len(source.text)-source.at)
 	}
 	return nil
+}
+
+// Own gives a copy of a record slices and maps of its own.
+func (c Codec[T]) Own(record *T) {
+	if c.form.own != nil {
+		c.form.own(unsafe.Pointer(record))
+	}
 }
 
 // wire is how a value is written, enough to skip it.
@@ -47,38 +56,44 @@ const (
 	wireTime                   // seconds since 1970 (signed varint), nanoseconds
 )
 
-// form is how values of one type are written and read.
+// form is how values of one type are written and read. It is worked out once, from the
+// type; values are then reached by their addresses, as a queue reads records all the time.
 type form struct {
 	wire  wire
-	write func(blob []byte, v reflect.Value) []byte
-	read  func(source *source, v reflect.Value) error
+	write func(blob []byte, at unsafe.Pointer) []byte
+	read  func(source *source, at unsafe.Pointer) error
+	zero  func(at unsafe.Pointer) bool // as reflect.Value.IsZero
+	own   func(at unsafe.Pointer)      // replaces slices and maps by copies; nil: there are none
+}
+
+var basicForms = map[reflect.Kind]form{
+	reflect.Bool: {wireNumber, writeBool, readBool, isZero[bool], nil}, reflect.String: {wireBytes, writeString, readString, isZero[string], nil},
+	reflect.Int: signedForm[int](), reflect.Int8: signedForm[int8](), reflect.Int16: signedForm[int16](),
+	reflect.Int32: signedForm[int32](), reflect.Int64: signedForm[int64](),
+	reflect.Uint: unsignedForm[uint](), reflect.Uint8: unsignedForm[uint8](), reflect.Uint16: unsignedForm[uint16](),
+	reflect.Uint32: unsignedForm[uint32](), reflect.Uint64: unsignedForm[uint64](),
 }
 
 func formOf(t reflect.Type) form {
+	if basic, is := basicForms[t.Kind()]; is {
+		return basic
+	}
 	switch t.Kind() {
-	case reflect.Bool:
-		return form{wireNumber, writeBool, readBool}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return form{wireNumber, writeInt, readInt}
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return form{wireNumber, writeUint, readUint}
-	case reflect.String:
-		return form{wireBytes, writeString, readString}
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return form{wireBytes, writeBytes, readBytes}
+			return form{wireBytes, writeBytes, readBytes, isNil, ownBytes}
 		}
-		return listForm(t, formOf(t.Elem()))
+		return sliceForm(t, formOf(t.Elem()))
 	case reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return form{wireBytes, writeByteArray, readByteArray}
+			return byteArrayForm(t.Len())
 		}
-		return listForm(t, formOf(t.Elem()))
+		return arrayForm(t, formOf(t.Elem()))
 	case reflect.Map:
 		return mapForm(t, formOf(t.Key()), formOf(t.Elem()))
 	case reflect.Struct:
 		if t == reflect.TypeFor[time.Time]() {
-			return form{wireTime, writeTime, readTime}
+			return form{wireTime, writeTime, readTime, isZero[time.Time], nil}
 		}
 		return structForm(t)
 	}
@@ -87,19 +102,13 @@ func formOf(t reflect.Type) form {
 
 // field is one field of a struct, or of a group of fields in it.
 type field struct {
-	name  string
-	index []int
-	key   uint64
-	form  form
+	name   string
+	offset uintptr
+	key    uint64
+	form   form
 }
 
-// of is the field of a struct.
-func (f *field) of(v reflect.Value) reflect.Value {
-	for _, i := range f.index {
-		v = v.Field(i)
-	}
-	return v
-}
+func (f *field) of(record unsafe.Pointer) unsafe.Pointer { return unsafe.Add(record, f.offset) }
 
 // numberBits bounds the numbers of fields, so that a key takes 3 bytes.
 const numberBits = 18
@@ -121,12 +130,12 @@ func fieldsOf(t reflect.Type) (fields []field) {
 		}
 		if f.Anonymous && f.Tag.Get("record") == "inline" {
 			for _, inner := range fieldsOf(f.Type) {
-				inner.index = append([]int{i}, inner.index...)
+				inner.offset += f.Offset
 				fields = append(fields, inner)
 			}
 			continue
 		}
-		made := field{name: f.Name, index: []int{i}, form: formOf(f.Type)}
+		made := field{name: f.Name, offset: f.Offset, form: formOf(f.Type)}
 		made.key = fieldNumber(f.Name)<<3 | uint64(made.form.wire)
 		fields = append(fields, made)
 	}
@@ -145,16 +154,19 @@ func structForm(t reflect.Type) form {
 		names[f.key>>3] = f.name
 		byKey[f.key] = f
 	}
-	write := func(blob []byte, v reflect.Value) []byte {
+	write := func(blob []byte, at unsafe.Pointer) []byte {
 		for i := range fields {
 			f := &fields[i]
-			if value := f.of(v); !value.IsZero() {
+			if value := f.of(at); !f.form.zero(value) {
 				blob = f.form.write(appendNumber(blob, f.key), value)
 			}
 		}
 		return append(blob, 0)
 	}
-	read := func(source *source, v reflect.Value) error {
+	zero := func(at unsafe.Pointer) bool {
+		return !slices.ContainsFunc(fields, func(f field) bool { return !f.form.zero(f.of(at)) })
+	}
+	read := func(source *source, at unsafe.Pointer) error {
 		next := 0 // fields mostly come in their order
 		for {
 			key, err := source.number()
@@ -174,10 +186,19 @@ func structForm(t reflect.Type) form {
 				}
 				continue
 			}
-			if err := f.form.read(source, f.of(v)); err != nil {
+			if err := f.form.read(source, f.of(at)); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
 		}
 	}
-	return form{wireStruct, write, read}
+	sharing := slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.form.own == nil })
+	if len(sharing) == 0 {
+		return form{wireStruct, write, read, zero, nil}
+	}
+	own := func(at unsafe.Pointer) {
+		for i := range sharing {
+			sharing[i].form.own(sharing[i].of(at))
+		}
+	}
+	return form{wireStruct, write, read, zero, own}
 }

@@ -74,6 +74,46 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// TestOwn changes a record after its copy was given parts of its own.
+func TestOwn(t *testing.T) {
+	codec := record.New[everything]()
+	rapid.Check(t, func(t *rapid.T) {
+		written := draw(t)
+		var read everything
+		if err := codec.Decode(codec.Encode(&written), &read); err != nil {
+			t.Fatal(err)
+		}
+		own := read
+		codec.Own(&own)
+		spoil(reflect.ValueOf(&read).Elem())
+		if !reflect.DeepEqual(own, written) {
+			t.Fatalf("the copy has become %#v, was %#v", own, written)
+		}
+	})
+}
+
+// spoil changes all that a value refers to.
+func spoil(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				spoil(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			spoil(v.Index(i))
+			v.Index(i).SetZero()
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			spoil(v.MapIndex(key))
+			v.SetMapIndex(key, reflect.Value{})
+		}
+	}
+}
+
 func TestOtherRelease(t *testing.T) {
 	type stranger struct{ A, B string }
 	type later struct {
@@ -212,4 +252,20 @@ func BenchmarkTaskState(b *testing.B) {
 			}
 		}
 	})
+}
+
+func BenchmarkSiteRecord(b *testing.B) {
+	codec := record.New[taskqueue.SiteRecord]()
+	site := taskqueue.SiteRecord{Name: "siteA"}
+	for range 16 {
+		site.History = append(site.History, taskqueue.Mastership{Why: "claim"})
+	}
+	blob := codec.Encode(&site)
+	b.ReportAllocs()
+	for b.Loop() {
+		var read taskqueue.SiteRecord
+		if err := codec.Decode(blob, &read); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
