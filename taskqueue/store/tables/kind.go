@@ -96,7 +96,7 @@ type decoded struct {
 }
 
 // mostDecoded bounds the records that a store keeps decoded.
-const mostDecoded = 1 << 10
+const mostDecoded = 1 << 12
 
 // damaged tells that a record cannot be what was written.
 func (t *tx) damaged(table Table, err error) error {
@@ -232,9 +232,14 @@ func (r records[K, R]) by(index Table, span Span, limit int) (found []R, err err
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range keys {
+	return r.at(index, keys)
+}
+
+// at returns the records with the keys that an index has.
+func (r records[K, R]) at(index Table, keys [][]byte) (found []R, err error) {
+	for i, key := range keys {
 		var there bool
-		found, there, err = r.collect(found, len(keys), key)
+		found, there, err = r.collect(found, len(keys)-i, key)
 		if err == nil && !there {
 			err = r.damaged(index, errors.New("it has a record that is not there"))
 		}

@@ -14,7 +14,7 @@ type leaseTable struct {
 }
 
 var leaseKind = kind[task.LeaseID, taskqueue.Lease]{
-	table: leases, codec: record.New[taskqueue.Lease](),
+	table: leases, codec: record.New[taskqueue.Lease](), often: true,
 	id: func(l *taskqueue.Lease) task.LeaseID { return l.ID }, key: number[task.LeaseID],
 	indexes: []index[taskqueue.Lease]{
 		{leasesBySite, func(_ uint64, l *taskqueue.Lease) []key { return []key{text(l.Site).number(uint64(l.ID))} }},

@@ -1,7 +1,7 @@
 package tables
 
 import (
-	"cmp"
+	"bytes"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -42,30 +42,33 @@ func (t pilotTable) List(after task.PilotID, limit int) ([]taskqueue.PilotRecord
 	return t.scan(span, limit)
 }
 
-func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
-	for _, state := range allOr(states) {
-		some, err := t.by(pilotsByState, ofSite(state, site), noLimit)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, some...)
+func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) ([]taskqueue.PilotRecord, error) {
+	keys, err := t.keysOfSite(site, states)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(found, func(a, b taskqueue.PilotRecord) int { return cmp.Compare(a.ID, b.ID) })
-	return found, nil
+	return t.at(pilotsByState, keys)
 }
 
 func (t pilotTable) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (found []task.PilotID, err error) {
+	keys, err := t.keysOfSite(site, states)
+	for _, key := range keys {
+		found = append(found, pilotOf(key))
+	}
+	return found, err
+}
+
+// keysOfSite returns the keys of a site's pilots, by id.
+func (t pilotTable) keysOfSite(site task.Site, states []taskqueue.PilotState) (keys [][]byte, err error) {
 	for _, state := range allOr(states) {
-		keys, err := t.primaries(pilotsByState, ofSite(state, site), noLimit)
+		some, err := t.primaries(pilotsByState, ofSite(state, site), noLimit)
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range keys {
-			found = append(found, pilotOf(key))
-		}
+		keys = append(keys, some...)
 	}
-	slices.Sort(found)
-	return found, nil
+	slices.SortFunc(keys, bytes.Compare)
+	return keys, nil
 }
 
 // pilotOf reads the key of a pilot.

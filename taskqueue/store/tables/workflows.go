@@ -11,7 +11,7 @@ type workflowTable struct {
 }
 
 var workflowKind = kind[task.WorkflowID, taskqueue.Workflow]{
-	table: workflows, codec: record.New[taskqueue.Workflow](), counter: "workflow rows",
+	table: workflows, codec: record.New[taskqueue.Workflow](), counter: "workflow rows", often: true,
 	id: func(w *taskqueue.Workflow) task.WorkflowID { return w.ID }, key: text[task.WorkflowID],
 	indexes: []index[taskqueue.Workflow]{
 		{workflowsByAge, func(n uint64, _ *taskqueue.Workflow) []key { return []key{number(n)} }},
