@@ -41,7 +41,7 @@ const (
 // submits has a factory start the site's pilots from now on, on so many nodes: so many
 // at least, whatever waits.
 func (s *site) submits(least, nodes, slots int) {
-	b := &batch{site: s, random: rand.New(rand.NewPCG(s.seed, uint64(100+len(s.sites))))}
+	b := &batch{site: s, random: rand.New(rand.NewPCG(s.world.seed, uint64(100+len(s.world.sites))))}
 	b.config = factory.Config{
 		Site: s.name, Min: least, Max: nodes, Backlog: nodes, Timings: factory.Timings{Ask: 2 * time.Minute, Poll: 2 * time.Minute, Fresh: 3 * time.Minute},
 		Shapes: []factory.Shape{{Name: "node", Resources: task.Resources{Cores: slots, Memory: task.Bytes(slots) * 4 * task.GiB}, Walltime: walltime}},
@@ -58,7 +58,7 @@ func (b *batch) round() {
 	if d.one(1000) {
 		b.factory = factory.New(b.config, b.factory.Kept(), b.random)
 	}
-	now := b.net.Now()
+	now := b.world.net.Now()
 	if b.factory.ListingDue(now) {
 		if d.one(100) {
 			b.step(factory.ListingFailed{Err: "no answer"})
@@ -67,18 +67,18 @@ func (b *batch) round() {
 		}
 	}
 	b.step(b.demand())
-	b.after(b.factory.Deadline().Sub(b.net.Now()), b.round)
+	b.world.after(b.factory.Deadline().Sub(b.world.net.Now()), b.round)
 }
 
 func (b *batch) step(event factory.Event) {
-	for _, action := range b.factory.Step(b.net.Now(), event) {
+	for _, action := range b.factory.Step(b.world.net.Now(), event) {
 		switch a := action.(type) {
 		case factory.Submit:
 			b.step(b.submit(&a))
 		case factory.Cancel:
 			b.jobs = slices.DeleteFunc(b.jobs, func(j *batchJob) bool { return j.pilot == nil && slices.Contains(a.IDs, j.ID) })
 		case factory.Note:
-			b.note("the factory of %s: %s: %s", b.name, a.What, a.Why)
+			b.world.note("the factory of %s: %s: %s", b.name, a.What, a.Why)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (b *batch) submit(a *factory.Submit) factory.Event {
 	b.took++
 	job := &batchJob{factory.Listed{ID: fmt.Sprint(b.took), Name: a.Name, State: factory.Pending}, a.Exclude, nil}
 	b.jobs = append(b.jobs, job)
-	b.after(d.between(time.Second, batchDelay), func() { b.begin(job) })
+	b.world.after(d.between(time.Second, batchDelay), func() { b.begin(job) })
 	return factory.Submitted{Name: a.Name, ID: job.ID}
 }
 
@@ -113,8 +113,8 @@ func (b *batch) begin(job *batchJob) {
 		}
 		shape := &b.config.Shapes[0]
 		job.State, job.Node = factory.Running, host
-		job.pilot = b.startOne(b.site, shape.Resources.Cores, func(r *taskqueue.Registration) {
-			r.Job, r.Host, r.Ends = job.Name, host, b.net.Now().Add(shape.Lifetime())
+		job.pilot = b.world.startOne(b.site, shape.Resources.Cores, func(r *taskqueue.Registration) {
+			r.Job, r.Host, r.Ends = job.Name, host, b.world.net.Now().Add(shape.Lifetime())
 		})
 		if job.pilot == nil {
 			job.State = factory.Ended
@@ -123,7 +123,7 @@ func (b *batch) begin(job *batchJob) {
 		job.pilot.lives(shape.Lifetime())
 		return
 	}
-	b.after(batchDelay, func() { b.begin(job) })
+	b.world.after(batchDelay, func() { b.begin(job) })
 }
 
 // list is what the batch system has, jobs that have just ended among it.
@@ -141,11 +141,11 @@ func (b *batch) list(now time.Time) factory.Listing {
 
 // demand asks the queue what waits for the site.
 func (b *batch) demand() factory.Event {
-	if b.queue.away {
+	if b.world.queue.away {
 		return factory.Wake{}
 	}
-	told := read(b.queue, func(t *taskqueue.Turn) (taskqueue.Demand, error) {
-		return b.queue.Rules.Demand(t, b.name, func(task.Site, *taskqueue.ClassDemand) bool { return true })
+	told := read(b.world.queue, func(t *taskqueue.Turn) (taskqueue.Demand, error) {
+		return b.world.queue.Rules.Demand(t, b.name, func(task.Site, *taskqueue.ClassDemand) bool { return true })
 	})
 	d := factory.Demand{FreeSlots: told.FreeSlots, Draining: told.Draining}
 	for i := range told.Classes {

@@ -34,6 +34,18 @@ type call struct {
 	lostReply bool
 }
 
+// link is the way of calls to the queue, and what happens to them on it.
+type link struct {
+	*timeline
+	queue     *queue
+	calls     int // that arrived: Syncs, claims and deliveries
+	callBytes int // of their requests
+	loseReply int // so many of the next calls are carried out, and their answers are lost
+	loseCall  int // so many of the next calls are lost on their way
+	delayCall int // so many of the next Syncs and Pulls are carried out after their callers gave up
+	doubles   int // so many of the next Syncs and Pulls are carried out twice
+}
+
 func (q *queue) Stir() { q.after(0, q.callIn) }
 
 // callIn wakes pilots for tasks that have come up.
@@ -72,98 +84,98 @@ func (n *node) callPull(a master.CallPull) {
 	if chief, term := n.member.Overlay.Master(); chief.Peer == n.peer {
 		a.Pull.Term = term
 	}
-	n.queue.pull(n, a)
+	n.queue.link.pull(n, a)
 }
 
 // pull carries the call to the queue of a pilot that is its own master.
-func (q *queue) pull(from *node, a master.CallPull) {
+func (l *link) pull(from *node, a master.CallPull) {
 	request := taskpb.Pull(a.Pull)
-	q.carry(&call{from: from, number: a.N, pull: true}, proto.Size(request), func(c *call) error {
-		told, err := taskpb.FromPull(overWire(q, request, &pb.PullRequest{}), from.id)
+	l.carry(&call{from: from, number: a.N, pull: true}, proto.Size(request), func(c *call) error {
+		told, err := taskpb.FromPull(overWire(l.judge, request, &pb.PullRequest{}), from.id)
 		if err == nil {
-			q.Pull(&c.Call, &told)
+			l.queue.Pull(&c.Call, &told)
 		}
 		return err
 	})
 }
 
 // sync carries a master's call to the queue.
-func (q *queue) sync(from *node, a master.CallSync) {
+func (l *link) sync(from *node, a master.CallSync) {
 	request := taskpb.Sync(a.Sync)
-	q.carry(&call{from: from, number: a.N}, proto.Size(request), func(c *call) error {
-		told, err := taskpb.FromSync(overWire(q, request, &pb.SyncRequest{}), from.id)
+	l.carry(&call{from: from, number: a.N}, proto.Size(request), func(c *call) error {
+		told, err := taskpb.FromSync(overWire(l.judge, request, &pb.SyncRequest{}), from.id)
 		if err == nil {
-			q.Sync(&c.Call, &told)
+			l.queue.Sync(&c.Call, &told)
 		}
 		return err
 	})
 }
 
 // overWire sends a message through its form on the wire.
-func overWire[M proto.Message](q *queue, sent proto.Message, received M) M {
+func overWire[M proto.Message](judge Judge, sent proto.Message, received M) M {
 	data, err := proto.Marshal(sent)
 	if err == nil {
 		err = proto.Unmarshal(data, received)
 	}
 	if err != nil {
-		q.judge.Fatalf("%T: %v", sent, err)
+		judge.Fatalf("%T: %v", sent, err)
 	}
 	return received
 }
 
 // losesNext tells whether the next call is lost, or its answer.
-func (q *queue) losesNext() (call, reply bool) {
-	call, reply = q.loseCall > 0, q.loseReply > 0
+func (l *link) losesNext() (call, reply bool) {
+	call, reply = l.loseCall > 0, l.loseReply > 0
 	if call {
-		q.loseCall--
+		l.loseCall--
 		return true, false
 	}
 	if reply {
-		q.loseReply--
+		l.loseReply--
 	}
 	return false, reply
 }
 
 // carry brings a call to the queue, which parks it while there is no news.
-func (q *queue) carry(c *call, size int, arrive func(*call) error) {
+func (l *link) carry(c *call, size int, arrive func(*call) error) {
 	c.By, c.asked = &c.from.connection, c.from.clock()
-	c.Answer = func(reply *task.PullReply, err error) { q.answer(c, reply, err) }
-	c.Lost = func() { q.fail(c) }
-	lost, lostReply := q.losesNext()
+	c.Answer = func(reply *task.PullReply, err error) { l.answer(c, reply, err) }
+	c.Lost = func() { l.fail(c) }
+	lost, lostReply := l.losesNext()
 	c.lostReply = lostReply
-	if q.delayCall > 0 {
-		q.delayCall--
-		q.carryLate(c, arrive)
+	if l.delayCall > 0 {
+		l.delayCall--
+		l.carryLate(c, arrive)
 		return
 	}
-	q.after(callTime, func() {
+	l.after(callTime, func() {
 		if !c.from.alive {
 			return
 		}
 		if !c.from.reaches() || lost {
-			q.fail(c)
+			l.fail(c)
 			return
 		}
-		q.calls++
-		q.callBytes += size
-		c.from.calls.count(q.now(), c.from)
+		l.calls++
+		l.callBytes += size
+		c.from.calls.count(l.now(), c.from)
 		if err := arrive(c); err != nil {
-			q.answer(c, nil, err)
+			l.answer(c, nil, err)
 			return
 		}
-		q.mayDouble(c)
-		q.Serve(&c.Call)
+		l.mayDouble(c)
+		l.queue.Serve(&c.Call)
 	})
 }
 
 // mayDouble has looks at a call be carried out twice, if that is to happen.
-func (q *queue) mayDouble(c *call) {
+func (l *link) mayDouble(c *call) {
 	look := c.Look
 	c.Look = func() (reply task.PullReply, office bool, err error) {
 		reply, office, err = look()
-		if q.doubles > 0 && !q.away {
-			q.doubles--
-			q.note("the call of %s is carried out twice", c.from.id)
+		if l.doubles > 0 && !l.queue.away {
+			l.doubles--
+			l.note("the call of %s is carried out twice", c.from.id)
 			reply, office, err = look()
 		}
 		return reply, office, err
@@ -172,53 +184,53 @@ func (q *queue) mayDouble(c *call) {
 
 // carryLate carries a call out when its caller has given up, as a queue does that stood
 // still with the call in its hands. Newer calls come before it.
-func (q *queue) carryLate(c *call, arrive func(*call) error) {
-	q.fail(c)
-	q.after(callFailure+time.Duration(q.random.Int64N(int64(time.Minute))), func() {
-		if q.away {
+func (l *link) carryLate(c *call, arrive func(*call) error) {
+	l.fail(c)
+	l.after(callFailure+time.Duration(l.random.Int64N(int64(time.Minute))), func() {
+		if l.queue.away {
 			return
 		}
 		err := arrive(c)
 		if err == nil {
-			err = q.ServeLate(&c.Call)
+			err = l.queue.ServeLate(&c.Call)
 		}
-		q.note("a call of %s that it gave up long ago is carried out: %v", c.from.id, err)
+		l.note("a call of %s that it gave up long ago is carried out: %v", c.from.id, err)
 	})
 }
 
 // hangUp notes that a pilot's process is gone: the kernel ends its connections.
-func (q *queue) hangUp(n *node) {
-	if !q.away && !n.offline {
-		q.HangUp(&n.connection)
+func (l *link) hangUp(n *node) {
+	if !l.queue.away && !n.offline {
+		l.queue.HangUp(&n.connection)
 	}
 }
 
 // answer brings an answer to the caller.
-func (q *queue) answer(c *call, reply *task.PullReply, err error) {
+func (l *link) answer(c *call, reply *task.PullReply, err error) {
 	answer := master.SyncAnswered{N: c.number}
 	if err != nil {
 		var stale *taskqueue.StaleTermError
 		answer.Err, answer.Stale = err.Error(), errors.As(err, &stale)
 		if !answer.Stale {
-			q.note("the queue refuses the call of %s: %v", c.from.id, err)
+			l.note("the queue refuses the call of %s: %v", c.from.id, err)
 			c.from.refused(err)
 		}
 	} else {
 		var decoded task.PullReply
 		if c.pull {
-			decoded, err = taskpb.FromPullReply(overWire(q, taskpb.PullReply(*reply), &pb.PullResponse{}))
+			decoded, err = taskpb.FromPullReply(overWire(l.judge, taskpb.PullReply(*reply), &pb.PullResponse{}))
 		} else {
-			decoded.SyncReply, err = taskpb.FromSyncReply(overWire(q, taskpb.SyncReply(reply.SyncReply), &pb.SyncResponse{}))
+			decoded.SyncReply, err = taskpb.FromSyncReply(overWire(l.judge, taskpb.SyncReply(reply.SyncReply), &pb.SyncResponse{}))
 		}
 		if err != nil {
-			q.judge.Fatalf("the answer to %s: %v", c.from.id, err)
+			l.judge.Fatalf("the answer to %s: %v", c.from.id, err)
 		}
 		answer.Reply, answer.CacheVersion, answer.Deposed = decoded.SyncReply, decoded.CacheVersion, decoded.Deposed
 	}
-	q.after(callTime+q.lag, func() {
+	l.after(callTime+l.queue.lag, func() {
 		if c.lostReply || c.from.deaf || !c.from.reaches() {
-			q.note("the answer to %s is lost", c.from.id)
-			q.fail(c)
+			l.note("the answer to %s is lost", c.from.id)
+			l.fail(c)
 			return
 		}
 		c.from.takeSettings(c.asked, answer.Reply.Settings)
@@ -227,8 +239,8 @@ func (q *queue) answer(c *call, reply *task.PullReply, err error) {
 }
 
 // fail ends a call that nobody answers.
-func (q *queue) fail(c *call) {
-	q.after(callFailure, func() {
+func (l *link) fail(c *call) {
+	l.after(callFailure, func() {
 		c.from.stepMaster(master.SyncAnswered{N: c.number, Err: "the queue does not answer"})
 	})
 }
@@ -236,11 +248,11 @@ func (q *queue) fail(c *call) {
 // claim answers a pilot that wants the office.
 func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAnswer {
 	n, q := w.peers[member.Member.Peer], w.queue
-	lost, lostReply := q.losesNext()
+	lost, lostReply := q.link.losesNext()
 	if !n.reaches() || lost {
 		return dht.ClaimAnswer{}
 	}
-	q.calls++
+	q.link.calls++
 	var result taskqueue.ClaimResult
 	err := q.Update(func(t *taskqueue.Turn) (err error) {
 		result, err = q.Matching.Claim(t, taskqueue.Claim{Site: n.site.name, Pilot: n.id, Expected: c.Expected, Signed: true, Resigned: c.Resigned, Ballot: c.Ballot})
@@ -277,26 +289,26 @@ func (s *site) member(c taskqueue.Contact) dht.Member {
 }
 
 // deliver takes outcomes of a pilot without a master.
-func (q *queue) deliver(n *node, d worker.DeliverToQueue) {
-	lost, lostReply := q.losesNext()
-	q.after(callTime, func() {
+func (l *link) deliver(n *node, d worker.DeliverToQueue) {
+	lost, lostReply := l.losesNext()
+	l.after(callTime, func() {
 		if !n.alive || !n.reaches() || lost {
 			return
 		}
-		q.calls++
-		n.calls.count(q.now(), n)
+		l.calls++
+		n.calls.count(l.now(), n)
 		request := &pb.DeliverOutcomesRequest{Site: string(n.site.name), Outcomes: taskpb.Outcomes(d.Outcomes), Stored: taskpb.StoredList(d.Stored)}
-		q.callBytes += proto.Size(request)
-		delivered, err := q.Deliver(n.site.name, n.id, &d)
+		l.callBytes += proto.Size(request)
+		delivered, err := l.queue.Deliver(n.site.name, n.id, &d)
 		if err != nil {
-			q.note("the queue refuses the delivery of %s: %v", n.id, err)
+			l.note("the queue refuses the delivery of %s: %v", n.id, err)
 			n.refused(err)
 			return
 		}
 		if lostReply || n.deaf {
-			q.note("the answer to the delivery of %s is lost", n.id)
+			l.note("the answer to the delivery of %s is lost", n.id)
 			return
 		}
-		q.after(callTime, func() { n.stepWorker(delivered) })
+		l.after(callTime, func() { n.stepWorker(delivered) })
 	})
 }

@@ -19,11 +19,7 @@ func (s *storm) clearsAway() {
 	if s.restored() || !d.one(8) { // it takes longer than all the rest of a run
 		return
 	}
-	var all []taskqueue.Workflow
-	s.queue.view(func(t *taskqueue.Turn) (err error) {
-		all, err = t.Workflows().List("", "", "", 1000)
-		return err
-	})
+	all := s.queue.workflows("")
 	for i := range all {
 		s.queue.must(func(t *taskqueue.Turn) error {
 			_, err := s.queue.Rules.DeleteWorkflow(t, all[i].ID, false)
@@ -42,12 +38,7 @@ var lasting = []string{
 // judgeCleared wants nothing of the work to be left in the queue's tables, on storage,
 // or at pilots.
 func (s *storm) judgeCleared() {
-	var left []taskqueue.Workflow
-	s.queue.view(func(t *taskqueue.Turn) (err error) {
-		left, err = t.Workflows().List("", "", "", 1000)
-		return err
-	})
-	if len(left) > 0 { // all rows are counted when these have gone
+	if left := s.queue.workflows(""); len(left) > 0 { // all rows are counted when these have gone
 		s.judge.Errorf("%d workflows are left although all are deleted", len(left))
 		return
 	}
@@ -65,7 +56,7 @@ func (s *storm) judgeCleared() {
 	if !none {
 		return // which is looked at often
 	}
-	for _, at := range s.sites {
+	for _, at := range s.world.sites {
 		for url := range at.stored {
 			name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
 			if task.StoredFile(name) != "" {
@@ -97,7 +88,7 @@ func (n *node) judgeSize(name string, role any) {
 		if slices.ContainsFunc(remembered, func(part string) bool { return strings.Contains(path, part) }) {
 			continue
 		}
-		most := n.mostEntries()
+		most := n.world.mostEntries()
 		if strings.Contains(path, ".references") {
 			most = 2 * n.files.Cached.Usage().Files // by name and content, of files that are there
 		}

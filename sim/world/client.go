@@ -16,7 +16,8 @@ import (
 // client is a user with a small workflow of its own: it submits it, looks at its tasks,
 // cancels and retries them. Answers to it get lost as those to pilots do.
 type client struct {
-	*storm
+	*timeline
+	storm   *storm
 	name    string
 	flow    task.WorkflowID
 	names   []string      // of its tasks
@@ -53,7 +54,7 @@ const (
 
 // addClient lets a user in, who begins after a while.
 func (s *storm) addClient(d draws) *client {
-	c := &client{storm: s, name: fmt.Sprint("user", len(s.clients)), names: []string{"a", "b", "c"}}
+	c := &client{timeline: s.timeline, storm: s, name: fmt.Sprint("user", len(s.clients)), names: []string{"a", "b", "c"}}
 	s.clients = append(s.clients, c)
 	s.after(d.between(0, 10*time.Second), c.submit)
 	return c
@@ -62,19 +63,19 @@ func (s *storm) addClient(d draws) *client {
 // ask carries a call to the queue; what it does there happens if the call arrives, and
 // told says whether the answer comes back.
 func (c *client) ask(do func(*taskqueue.Turn) error, told func(ok bool)) {
-	lost, lostReply := c.queue.losesNext()
+	lost, lostReply := c.storm.queue.link.losesNext()
 	lostReply = lostReply || c.now() < c.badLine && draws{c.random}.one(2)
 	c.after(callTime, func() {
-		if c.queue.away || lost {
+		if c.storm.queue.away || lost {
 			c.after(callFailure, func() { told(false) })
 			return
 		}
-		err := c.queue.Update(do)
-		if lostReply || c.queue.away {
+		err := c.storm.queue.Update(do)
+		if lostReply || c.storm.queue.away {
 			c.after(callFailure, func() { told(false) })
 			return
 		}
-		c.after(callTime+c.queue.lag, func() { told(err == nil) })
+		c.after(callTime+c.storm.queue.lag, func() { told(err == nil) })
 	})
 }
 
@@ -91,7 +92,7 @@ func (c *client) submit() {
 	}
 	var submitted taskqueue.Submitted
 	c.ask(func(t *taskqueue.Turn) (err error) {
-		submitted, err = c.queue.Rules.Submit(t, submission)
+		submitted, err = c.storm.queue.Rules.Submit(t, submission)
 		return err
 	}, func(ok bool) {
 		if !ok {
@@ -106,8 +107,8 @@ func (c *client) submit() {
 
 // goOn makes the next request after a while, until the faults are over.
 func (c *client) goOn() {
-	c.after(c.between(0, clientPause), func() {
-		if c.calmed {
+	c.after(c.storm.between(0, clientPause), func() {
+		if c.storm.calmed {
 			return
 		}
 		of := []verb{look, look, look, look, look, cancel, retry, retry}
@@ -125,9 +126,9 @@ func (c *client) request(in request, then func()) {
 		var err error
 		switch in.verb {
 		case cancel:
-			n, err = c.queue.Rules.CancelTask(t, in.task)
+			n, err = c.storm.queue.Rules.CancelTask(t, in.task)
 		case retry:
-			n, err = c.queue.Rules.RetryTask(t, in.task)
+			n, err = c.storm.queue.Rules.RetryTask(t, in.task)
 		}
 		if err != nil {
 			return err
@@ -190,16 +191,11 @@ var lifecycle = porcupine.Model{
 
 // judgeHistory says what must be true of what the client was told.
 func (c *client) judgeHistory() {
-	if !c.restored() && !porcupine.CheckOperations(lifecycle, c.history) {
+	if !c.storm.restored() && !porcupine.CheckOperations(lifecycle, c.history) {
 		c.judge.Errorf("what %s was told of its tasks contradicts itself: %s", c.name, c.contradiction())
 	}
-	copies := 0
-	c.queue.view(func(t *taskqueue.Turn) error {
-		all, err := t.Workflows().List("", c.name, "", 10)
-		copies = len(all)
-		return err
-	})
-	if copies > 1 || copies == 0 && !c.restored() {
+	copies := len(c.storm.queue.workflows(c.name))
+	if copies > 1 || copies == 0 && !c.storm.restored() {
 		c.judge.Errorf("%s has submitted once and has %d workflows", c.name, copies)
 	}
 }
@@ -226,15 +222,15 @@ func (c *client) settle() {
 		return
 	}
 	c.run(callFailure) // what is under way
-	if c.queue.workflow(c.flow).ID == "" {
+	if c.storm.queue.workflow(c.flow).ID == "" {
 		return // of after the backup
 	}
-	err := c.queue.Update(func(t *taskqueue.Turn) error {
-		_, err := c.queue.Rules.RetryWorkflow(t, c.flow, false)
+	err := c.storm.queue.Update(func(t *taskqueue.Turn) error {
+		_, err := c.storm.queue.Rules.RetryWorkflow(t, c.flow, false)
 		return err
 	})
 	if err != nil && !errors.Is(err, taskqueue.ErrConflict) { // which says that nothing ended badly
 		c.judge.Errorf("%s retries in vain: %v", c.name, err)
 	}
-	c.endsWell(c.flow)
+	c.storm.endsWell(c.flow)
 }

@@ -54,7 +54,7 @@ func (r *rate) count(now time.Duration, by *node) {
 		*r = rate{from: now, begun: by.site.begun}
 	}
 	attempts := by.site.begun - r.begun
-	if r.calls++; by.bounded && r.calls == mostCalls+callsOfAttempt*attempts {
+	if r.calls++; by.world.bounded && r.calls == mostCalls+callsOfAttempt*attempts {
 		by.judge.Errorf("%s has called the queue %d times within %s, with %d attempts at its site", by.id, r.calls, now-r.from, attempts)
 	}
 }

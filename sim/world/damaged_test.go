@@ -193,9 +193,9 @@ func TestALoneNodeIsBelieved(t *testing.T) {
 		s.stored[url] = task.Produced{URL: url, Digest: digestOf("other bytes")}
 		n.drop(copied.Digest)
 	}
-	before := w.queue.calls
+	before := w.queue.link.calls
 	w.finish(flow, 5*time.Minute)
-	if calls := w.queue.calls - before; calls > 200 {
+	if calls := w.queue.link.calls - before; calls > 200 {
 		t.Errorf("%d calls to the queue meanwhile", calls)
 	}
 }
@@ -209,9 +209,9 @@ func TestStorageThatDropsIsTriedWithPauses(t *testing.T) {
 	w.start(b, 3, 2)
 	a.drops, b.drops = true, true
 	flow := w.submit("flow", tree(12)...)
-	calls := w.queue.calls
+	calls := w.queue.link.calls
 	w.run(2 * time.Minute)
-	if calls = w.queue.calls - calls; calls > 1200 {
+	if calls = w.queue.link.calls - calls; calls > 1200 {
 		t.Errorf("%d calls within two minutes", calls)
 	}
 	a.drops, b.drops = false, false

@@ -153,7 +153,7 @@ func TestWhoIsCutOffWhenASiteFallsBack(t *testing.T) {
 		}
 		w.run(10 * time.Minute)
 		if master := s.master(); s.mode() != "distributed" || master == nil || master == pilots[0] {
-			t.Errorf("seed %d: mode %s, master %v, %d in office of the queue's reckoning", seed+1, s.mode(), master == pilots[0], s.queue.site(s.name).Term.Epoch)
+			t.Errorf("seed %d: mode %s, master %v, %d in office of the queue's reckoning", seed+1, s.mode(), master == pilots[0], s.world.queue.site(s.name).Term.Epoch)
 		}
 	}
 	w.finish(w.submit("flow", tree(20)...), 10*time.Minute)

@@ -35,7 +35,7 @@ var kinds = []kind{
 		return len(live) > 1 && at.master() != nil && at.master().ends(d.between(time.Second, 30*time.Second))
 	}},
 	{"pilot late", 1, func(s *storm, d draws, at *site, _ []*node) bool {
-		return s.queue.works() && s.startOne(at, 1+d.IntN(3), nil) != nil
+		return s.queue.works() && s.world.startOne(at, 1+d.IntN(3), nil) != nil
 	}},
 	{"queue killed", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
 		return s.kills(d.between(time.Second, 2*time.Minute))
@@ -55,11 +55,11 @@ var kinds = []kind{
 		return s.holds(&at.down, d.between(time.Second, 5*time.Minute))
 	}},
 	{"calls lost", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
-		s.queue.loseCall += 1 + d.IntN(4)
+		s.queue.link.loseCall += 1 + d.IntN(4)
 		return true
 	}},
 	{"answers lost", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
-		s.queue.loseReply += 1 + d.IntN(4)
+		s.queue.link.loseReply += 1 + d.IntN(4)
 		return true
 	}},
 	{"work comes", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
@@ -148,11 +148,11 @@ var kinds = []kind{
 		return s.holds(&n.deaf, d.between(time.Second, 15*time.Minute))
 	}},
 	{"calls late", 2, func(s *storm, d draws, _ *site, _ []*node) bool {
-		s.queue.delayCall += 1 + d.IntN(4)
+		s.queue.link.delayCall += 1 + d.IntN(4)
 		return true
 	}},
 	{"calls twice", 2, func(s *storm, d draws, _ *site, _ []*node) bool {
-		s.queue.doubles += 1 + d.IntN(4)
+		s.queue.link.doubles += 1 + d.IntN(4)
 		return true
 	}},
 	{"registration lost", 3, func(s *storm, _ draws, at *site, _ []*node) bool {
@@ -232,7 +232,7 @@ func (s *storm) inject(f Fault) {
 	all := slices.Concat(kinds, nodeKinds, situations, lateSituations)
 	i := slices.IndexFunc(all, func(k kind) bool { return k.name == f.Kind })
 	d := draws{rand.New(rand.NewPCG(f.seed, f.seed))}
-	at := s.sites[d.IntN(len(s.sites))]
+	at := s.world.sites[d.IntN(len(s.world.sites))]
 	if all[i].do(s, d, at, at.live()) {
 		s.note("fault %d: %s", f.Number, f.Kind)
 		s.injected[f.Kind]++
@@ -260,7 +260,7 @@ func (n *node) ends(within time.Duration) bool {
 
 // registersInVain has a pilot register that never hears the answer, and ends.
 func (s *storm) registersInVain(at *site) bool {
-	number := len(s.pilots)
+	number := len(s.world.pilots)
 	peer := task.PeerID(fmt.Sprintf("peer%05dx%d", number, s.injected["registration lost"]))
 	return s.queue.must(func(t *taskqueue.Turn) error {
 		_, err := s.queue.Rules.Register(t, taskqueue.Registration{
@@ -320,7 +320,7 @@ func (s *storm) partition(d draws, live []*node) bool {
 	s.parts = true
 	group := live[:1+d.IntN(len(live)-1)]
 	offline := d.one(2)
-	s.part(group)
+	s.world.part(group)
 	for _, n := range group {
 		if offline {
 			n.cutOff(true)
@@ -328,7 +328,7 @@ func (s *storm) partition(d draws, live []*node) bool {
 	}
 	s.after(d.between(5*time.Second, 30*time.Minute), func() {
 		s.parts = false
-		s.part(nil)
+		s.world.part(nil)
 		for _, n := range group {
 			if offline {
 				n.cutOff(false)
@@ -344,7 +344,7 @@ func (s *storm) poisons(d draws) bool {
 		return false
 	}
 	name := fmt.Sprint("poison", len(s.poison))
-	flow := s.submit(name, named(name, []task.Task{one("t")})...)
+	flow := s.world.submit(name, named(name, []task.Task{one("t")})...)
 	if flow == "" {
 		return false
 	}
@@ -405,7 +405,7 @@ func (s *storm) goesBackTo(c copied) {
 	}
 	s.flows = slices.Clone(c.flows)
 	s.queue.restore(c.backup)
-	for _, site := range s.sites {
+	for _, site := range s.world.sites {
 		s.drained[site.name] = s.queue.site(site.name).Draining
 	}
 }

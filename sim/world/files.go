@@ -19,7 +19,7 @@ import (
 
 func newFiles(n *node, self cache.Holder) *staging.Files {
 	files, err := staging.New(staging.Config{
-		Self: self, Site: n.site.name, Capacity: n.capacity, Random: n.chances,
+		Self: self, Site: n.site.name, Capacity: n.world.capacity, Random: n.chances,
 		Clock: nodeClock{n}, Peers: others{n}, Storage: elements{n},
 		Remote:  func() bool { return n.office.Settings().RemoteRead },
 		Changed: n.cacheChanged,
@@ -36,13 +36,13 @@ func newDesk(n *node) *staging.Desk {
 }
 
 // nodeClock is the clock of a node for what its pilot waits for.
-type nodeClock struct{ *node }
+type nodeClock struct{ node *node }
 
-func (c nodeClock) Now() time.Time { return c.clock() }
+func (c nodeClock) Now() time.Time { return c.node.clock() }
 
 func (c nodeClock) After(d time.Duration, do func()) (cancel func()) {
 	due := true
-	c.after(c.time.until(c.net.Now(), c.clock().Add(d)), func() {
+	c.node.after(c.node.time.until(c.node.net.Now(), c.node.clock().Add(d)), func() {
 		if due {
 			do()
 		}
@@ -79,22 +79,22 @@ func (n *node) cacheChanged(keys []task.FileKey) {
 }
 
 // others are the other pilots of a node's site.
-type others struct{ *node }
+type others struct{ node *node }
 
 // Locate asks the overlay.
 func (o others) Locate(a cache.Locate) {
-	if o.isolated() {
-		o.after(0, func() { o.files.Tell(cache.Located{Keys: a.Keys}) })
+	if o.node.isolated() {
+		o.node.after(0, func() { o.node.files.Tell(cache.Located{Keys: a.Keys}) })
 		return
 	}
-	o.searches++
-	number := o.searches
-	o.searched[number] = a.Keys
-	o.net.Do(o.member, dht.Locate{N: number, Files: a.Keys, Doubted: a.Doubted})
-	o.after(cache.LocateTime, func() {
-		if o.searched[number] != nil {
-			delete(o.searched, number)
-			o.files.Tell(cache.Located{Keys: a.Keys, Err: errors.New("the overlay does not answer")})
+	o.node.searches++
+	number := o.node.searches
+	o.node.searched[number] = a.Keys
+	o.node.net.Do(o.node.member, dht.Locate{N: number, Files: a.Keys, Doubted: a.Doubted})
+	o.node.after(cache.LocateTime, func() {
+		if o.node.searched[number] != nil {
+			delete(o.node.searched, number)
+			o.node.files.Tell(cache.Located{Keys: a.Keys, Err: errors.New("the overlay does not answer")})
 		}
 	})
 }
@@ -126,7 +126,7 @@ func (n *node) homeOf(key task.FileKey) (task.PeerID, bool) {
 
 // TellHome has the home of a file told something.
 func (o others) TellHome(event cache.GrantEvent) {
-	o.askHomes(o.homes.Step(o.clock(), event))
+	o.node.askHomes(o.node.homes.Step(o.node.clock(), event))
 }
 
 // homeSaid takes the answer of a home.
@@ -170,14 +170,14 @@ func (n *node) homeAsked(from task.PeerID, data []byte) {
 
 // Read takes a file from the first pilot that gives it.
 func (o others) Read(t *staging.Transfer, holders []cache.Holder) {
-	o.after(stageTime, func() {
+	o.node.after(stageTime, func() {
 		var done cache.TransferDone
 		for _, h := range holders {
-			from := o.peers[h.Peer]
+			from := o.node.world.peers[h.Peer]
 			switch {
-			case o.full:
+			case o.node.full:
 				done.Local = errFilled
-			case !o.gets(from):
+			case !o.node.gets(from):
 				done.Faults = append(done.Faults, cache.SourceFault{Peer: h.Peer, Fault: cache.Unreachable})
 				continue
 			case !from.files.Cached.Contains(t.File.Key()):
@@ -200,20 +200,20 @@ func (n *node) gets(from *node) bool {
 var errFilled = errors.New("no space left on the disk")
 
 // elements are the storage elements, as a node reaches them.
-type elements struct{ *node }
+type elements struct{ node *node }
 
 func (e elements) Read(t *staging.Transfer, replica task.Replica) {
-	s := e.element(replica.URL)
-	e.after(stageTime+s.slow, func() {
+	s := e.node.world.element(replica.URL)
+	e.node.after(stageTime+s.slow, func() {
 		fault := cache.SourceFault{Fault: cache.Corrupt}
 		switch _, there := s.stored[replica.URL]; {
-		case s.down || e.shut:
+		case s.down || e.node.shut:
 			fault.Fault = cache.Unreachable
-		case e.misreads:
+		case e.node.misreads:
 		case !there && !s.lies:
 			fault.Fault = cache.Gone
 		case !s.gives(replica.URL, t.File.Digest):
-		case e.full:
+		case e.node.full:
 			t.End(cache.TransferDone{Local: errFilled})
 			return
 		default:
@@ -225,13 +225,13 @@ func (e elements) Read(t *staging.Transfer, replica task.Replica) {
 }
 
 func (e elements) Put(output message.Output, done func(url string)) {
-	e.after(uploadTime+e.site.slow, func() {
-		s := e.site
-		if !e.alive || s.down || e.shut {
+	e.node.after(uploadTime+e.node.site.slow, func() {
+		s := e.node.site
+		if !e.node.alive || s.down || e.node.shut {
 			done("")
 			return
 		}
-		url := storageURL(e.office.Settings().SE, output.Attempt, output.LFN)
+		url := storageURL(e.node.office.Settings().SE, output.Attempt, output.LFN)
 		made := output.Produced
 		made.URL = url
 		if s.drops {

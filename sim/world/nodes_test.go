@@ -121,7 +121,7 @@ func TestASiteOfOneNodeRetriesThere(t *testing.T) {
 // heldBack lists the nodes whose pilots the queue shows as set back.
 func (s *site) heldBack() (hosts []string) {
 	for _, n := range s.live() {
-		if why := s.queue.pilot(n.id).Stopped; strings.Contains(why, "set back") {
+		if why := s.world.queue.pilot(n.id).Stopped; strings.Contains(why, "set back") {
 			hosts = append(hosts, n.host)
 		}
 	}

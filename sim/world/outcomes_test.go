@@ -42,11 +42,11 @@ func TestWaitingOutcomesLetOthersPass(t *testing.T) {
 	}
 	w.run(5 * time.Second)
 	w.queue.start()
-	calls, bytes := w.queue.calls, w.queue.callBytes
+	calls, bytes := w.queue.link.calls, w.queue.link.callBytes
 	other := w.submit("other", tree(20)...)
 	w.finish(other, 30*time.Second)
 	w.run(3 * time.Minute)
-	if calls, bytes = w.queue.calls-calls, w.queue.callBytes-bytes; calls > 400 || bytes > 80<<20 {
+	if calls, bytes = w.queue.link.calls-calls, w.queue.link.callBytes-bytes; calls > 400 || bytes > 80<<20 {
 		t.Errorf("%d calls with %d MiB while the maker runs again", calls, bytes>>20)
 	}
 	if w.started[maker] != 2 || w.queue.workflow(flow).Finished() {

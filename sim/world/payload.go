@@ -31,14 +31,14 @@ func (n *node) startPayload(a worker.StartPayload) {
 	if running := n.running(); len(running) > n.slots {
 		n.judge.Errorf("%s runs %v in %d slots", n.id, running, n.slots)
 	}
-	n.started[id]++
+	n.world.started[id]++
 	n.note("%s starts %s", n.id, a.Attempt)
 	n.after(0, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
 	outcome := task.Outcome{OK: true}
-	if n.fails(id, n) {
+	if n.world.fails(id, n) {
 		outcome = task.Outcome{Failure: task.PayloadFailed, ExitCode: 1, Reason: "exit code 1"}
 	}
-	n.after(n.run1(id, n), func() {
+	n.after(n.world.run1(id, n), func() {
 		if n.payloads[a.Attempt] == p {
 			n.payloadEnds(a.Attempt, outcome)
 		}
@@ -53,10 +53,10 @@ func (n *node) payloadEnds(id task.AttemptID, outcome task.Outcome) {
 	p.over = true
 	n.files.Release(id)
 	if outcome.OK {
-		n.ended[id.Task]++
+		n.world.ended[id.Task]++
 	}
 	outcome.Started, outcome.Ended, outcome.Run, outcome.Delay = p.started, n.clock(), n.clock().Sub(p.started), -1
-	outcome.Stderr = []byte(strings.Repeat("x", n.logBytes))
+	outcome.Stderr = []byte(strings.Repeat("x", n.world.logBytes))
 	n.note("%s ends %s, ok %v", n.id, id, outcome.OK)
 	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
 }

@@ -25,7 +25,9 @@ import (
 // node is a worker node with its pilot: the real roles, overlay, cache index, planner and
 // grants.
 type node struct {
-	*world
+	*timeline
+	world      *world
+	queue      *queue
 	site       *site
 	peer       task.PeerID
 	id         task.PilotID
@@ -108,7 +110,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	number := w.keys
 	w.keys++
 	n := &node{
-		world: w, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, alive: true,
+		timeline: w.timeline, world: w, queue: w.queue, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, alive: true,
 		things: things{
 			chances: rand.New(rand.NewPCG(w.seed, uint64(number))), payloads: make(map[task.AttemptID]*payload), logs: make(map[task.AttemptID]bool),
 			searched: make(map[uint64][]task.FileKey),
@@ -308,7 +310,7 @@ func (n *node) stepMaster(event message.Event) {
 			}
 			n.net.Do(n.member, dht.Broadcast{N: a.N, Payload: wire.Encode(a.List), Reply: true})
 		case master.CallSync:
-			n.queue.sync(n, a)
+			n.queue.link.sync(n, a)
 		case master.Fenced:
 			n.note("%s is fenced off", n.id)
 			n.net.Do(n.member, dht.Fenced{})
@@ -365,7 +367,7 @@ func (n *node) stepWorker(event message.Event) {
 		case worker.DropLogs:
 			delete(n.logs, a.Attempt)
 		case worker.DeliverToQueue:
-			n.queue.deliver(n, a)
+			n.queue.link.deliver(n, a)
 		case worker.Drained:
 			n.drained = true
 			n.after(0, n.farewell)

@@ -57,7 +57,7 @@ func (n *node) kill() {
 
 func (n *node) end() {
 	n.alive, n.paused = false, false
-	n.queue.hangUp(n)
+	n.queue.link.hangUp(n)
 	n.files.Close()
 	for _, p := range n.payloads {
 		p.over = true
@@ -96,7 +96,7 @@ func (n *node) farewell() {
 		return
 	}
 	n.leaving = true
-	if lost, _ := n.queue.losesNext(); n.reaches() && !lost {
+	if lost, _ := n.queue.link.losesNext(); n.reaches() && !lost {
 		err := n.queue.Update(func(t *taskqueue.Turn) error {
 			return n.queue.Rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term, Unfinished: !n.drained})
 		})

@@ -16,8 +16,10 @@ import (
 // queue is the task queue: the product's rules over its tables above a model of a
 // disk, with the product's serving around them.
 type queue struct {
-	*world
+	*timeline
 	*server.Queue
+	world  *world
+	link   link // by which calls come
 	disk   *disk
 	store  *tables.Store
 	config taskqueue.Config
@@ -31,18 +33,12 @@ type queue struct {
 	flow       taskqueue.Workflow // that was looked at last
 	flowWrites int                // when
 	writes     int                // Updates so far
-
-	calls     int // that arrived: Syncs, claims and deliveries
-	callBytes int // of their requests
-	loseReply int // so many of the next calls are carried out, and their answers are lost
-	loseCall  int // so many of the next calls are lost on their way
-	delayCall int // so many of the next Syncs and Pulls are carried out after their callers gave up
-	doubles   int // so many of the next Syncs and Pulls are carried out twice
 }
 
 func newQueue(w *world, config taskqueue.Config) *queue {
 	config.Site.MarkEvery = serving.MarkEvery(config) // as the product's server does
-	q := &queue{world: w, disk: newDisk(), config: config}
+	q := &queue{timeline: w.timeline, world: w, disk: newDisk(), config: config}
+	q.link = link{timeline: w.timeline, queue: q}
 	q.open()
 	return q
 }
@@ -182,6 +178,10 @@ func (q *queue) workflow(id task.WorkflowID) taskqueue.Workflow {
 	return q.flow
 }
 
+func (q *queue) workflows(name string) []taskqueue.Workflow {
+	return read(q, func(t *taskqueue.Turn) ([]taskqueue.Workflow, error) { return t.Workflows().List("", name, "", 1000) })
+}
+
 func (q *queue) tasks(id task.WorkflowID) []taskqueue.TaskState {
 	return read(q, func(t *taskqueue.Turn) ([]taskqueue.TaskState, error) { return t.Tasks().InWorkflow(id, 0, 1_000_000) })
 }
@@ -229,7 +229,7 @@ func (q *queue) start() {
 	q.disk.full, q.disk.sick = false, false
 	q.away, q.stood = false, q.stood+q.now()-q.gone
 	q.open()
-	for _, s := range q.sites {
+	for _, s := range q.world.sites {
 		if record := q.site(s.name); record.Name != "" {
 			q.Desk.Assume(s.name, record.Term, q.clock())
 		}
@@ -270,7 +270,7 @@ func (q *queue) backup() backup {
 func (q *queue) restore(b backup) {
 	q.note("it goes on from the copy")
 	q.disk = b.disk.copied()
-	for _, s := range q.sites {
+	for _, s := range q.world.sites {
 		s.undone = slices.Clone(s.deleted)
 	}
 	q.stood += time.Duration(q.clock() - b.clock) // by start the clock goes on as in the copy

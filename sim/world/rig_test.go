@@ -34,7 +34,7 @@ func inMode(mode taskqueue.Mode) func(*taskqueue.SiteRecord) {
 
 // mode is the one in force, "+" if the site has fallen back to it.
 func (s *site) mode() string {
-	record := s.queue.site(s.name)
+	record := s.world.queue.site(s.name)
 	mode := string(record.InForce())
 	if record.Fallback != "" {
 		mode += "+"

@@ -58,12 +58,12 @@ func Run(p Plan) (result Result) {
 	for _, note := range s.notes {
 		fmt.Fprintln(hash, note)
 	}
-	fmt.Fprintln(hash, s.net.Sent, s.queue.calls, s.queue.callBytes)
+	fmt.Fprintln(hash, s.net.Sent, s.queue.link.calls, s.queue.link.callBytes)
 	result.Story, result.Trace = s.notes, hex.EncodeToString(hash.Sum(nil)[:8])
 	result.Injected, result.Recovery, result.Virtual = s.injected, s.recovery, s.now()
-	for _, n := range s.started {
+	for _, n := range s.world.started {
 		result.Started += n
 	}
-	result.Tasks = len(s.started)
+	result.Tasks = len(s.world.started)
 	return result
 }

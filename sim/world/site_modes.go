@@ -108,7 +108,7 @@ func (n *node) try(trial uint64) {
 	})
 	good, bad := 0, 0
 	for _, contact := range peers[:min(len(peers), office.TrialPeers)] {
-		if peer := n.peers[contact.Peer]; peer.alive && n.net.Part(peer.member) == n.net.Part(n.member) {
+		if peer := n.world.peers[contact.Peer]; peer.alive && n.net.Part(peer.member) == n.net.Part(n.member) {
 			good++
 		} else {
 			bad++
@@ -118,7 +118,7 @@ func (n *node) try(trial uint64) {
 	if !told {
 		return
 	}
-	n.queue.calls++
+	n.queue.link.calls++
 	asked := n.clock()
 	var settings task.SiteSettings
 	err := n.queue.Update(func(t *taskqueue.Turn) (err error) {
@@ -135,14 +135,14 @@ func (n *node) try(trial uint64) {
 
 // setMode sets a site's mode as an operator does.
 func (s *site) setMode(mode taskqueue.Mode) {
-	s.note("an operator sets mode %s", mode)
-	record := s.queue.site(s.name)
+	s.world.note("an operator sets mode %s", mode)
+	record := s.world.queue.site(s.name)
 	record.Mode, record.Fallback = mode, ""
 	if mode != taskqueue.ModeDistributed {
 		record.Replicate = "" // which only a master carries out
 	}
-	s.queue.must(func(t *taskqueue.Turn) error {
-		_, err := s.queue.Rules.AddSite(t, record)
+	s.world.queue.must(func(t *taskqueue.Turn) error {
+		_, err := s.world.queue.Rules.AddSite(t, record)
 		return err
 	})
 }

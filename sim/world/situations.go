@@ -147,7 +147,7 @@ func (s *storm) forgetsUploads(d draws) bool {
 	}
 	s.busy(d)
 	slow := d.between(20*time.Second, time.Minute)
-	for _, at := range s.sites {
+	for _, at := range s.world.sites {
 		at.slow = slow
 		s.note("the storage element of %s takes %s longer", at.name, at.slow)
 		s.after(slow, func() { at.slow = 0 })

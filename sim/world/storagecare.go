@@ -26,7 +26,7 @@ func (q *queue) deleteGarbage() {
 	tried, failed := named, []task.Replica(nil)
 	for _, replica := range page {
 		tried = append(tried, replica)
-		s := q.element(replica.URL)
+		s := q.world.element(replica.URL)
 		if s == nil || s.down {
 			failed = append(failed, replica)
 			continue
@@ -70,7 +70,7 @@ func (q *queue) tidyWorkflow(id task.WorkflowID) {
 			return err
 		})
 		for i := range folders {
-			s := q.element(folders[i].Element + "/")
+			s := q.world.element(folders[i].Element + "/")
 			if s.down {
 				q.must(func(t *taskqueue.Turn) error { return q.Rules.TidyLater(t, id) })
 				return
@@ -112,17 +112,12 @@ func (q *queue) lookAtStorage() {
 	if !q.works() {
 		return
 	}
-	var vacants []taskqueue.Vacant
-	q.view(func(t *taskqueue.Turn) (err error) {
-		vacants, err = q.Rules.Vacants(t)
-		return err
-	})
-	for _, v := range vacants {
+	for _, v := range read(q, q.Rules.Vacants) {
 		var found []task.Stored
 		var missing []task.File
 		for _, f := range v.Files {
 			url := storageURL(v.Element, f.Producer, f.LFN)
-			switch s := q.element(url); {
+			switch s := q.world.element(url); {
 			case s.down:
 			case s.gives(url, f.Digest):
 				found = append(found, task.Stored{LFN: f.LFN, Attempt: f.Producer, URL: url, Size: f.Size, Digest: f.Digest})

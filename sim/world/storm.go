@@ -12,7 +12,9 @@ import (
 
 // storm is a world in which the faults of a plan happen.
 type storm struct {
-	*world
+	*timeline
+	world    *world
+	queue    *queue
 	plan     *Plan
 	flows    []task.WorkflowID
 	clients  []*client
@@ -82,21 +84,22 @@ func (d draws) settings(site *taskqueue.SiteRecord) {
 
 // newStorm makes the world of a plan; change, if any, comes before all pilots.
 func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
+	w := newWorldOf(judge, plan.Seed, taskqueue.DefaultConfig())
 	s := &storm{
-		world: newWorldOf(judge, plan.Seed, taskqueue.DefaultConfig()), plan: plan, injected: make(map[string]int),
+		timeline: w.timeline, world: w, queue: w.queue, plan: plan, injected: make(map[string]int),
 		poison: make(map[task.ID]bool), bad: make(map[string]time.Duration), drained: make(map[task.Site]bool),
 	}
-	s.bounded = true
+	w.bounded = true
 	for _, do := range change {
-		do(s.world)
+		do(w)
 	}
 	if d := (draws{rand.New(rand.NewPCG(plan.Seed, 21))}); !plan.Large && d.one(4) {
-		s.capacity = task.Bytes(12+d.IntN(40)) * task.MiB // of files of 1 MiB, which go for want of room
+		w.capacity = task.Bytes(12+d.IntN(40)) * task.MiB // of files of 1 MiB, which go for want of room
 	}
 	d := draws{rand.New(rand.NewPCG(plan.Seed, 3))}
 	shape := plan.shape(d)
-	s.logBytes = shape.logs
-	s.run1 = func(id task.ID, n *node) time.Duration {
+	w.logBytes = shape.logs
+	w.run1 = func(id task.ID, n *node) time.Duration {
 		switch {
 		case s.poison[id]:
 			n.after(time.Second, func() {
@@ -114,10 +117,10 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 		}
 		return s.between(shape.payload/200, shape.payload)
 	}
-	s.fails = func(id task.ID, n *node) bool { return s.isBad(n) || id == s.twice && s.started[id] <= 2 }
+	w.fails = func(id task.ID, n *node) bool { return s.isBad(n) || id == s.twice && w.started[id] <= 2 }
 	for _, name := range []task.Site{"siteA", "siteB", "siteC", "siteD", "siteE"}[:shape.sites] {
-		at := s.addSite(name, d.settings)
-		started := s.start(at, shape.pilots, shape.slots)
+		at := w.addSite(name, d.settings)
+		started := w.start(at, shape.pilots, shape.slots)
 		if !plan.Large {
 			continue
 		}
@@ -180,7 +183,7 @@ func (s *storm) more(makers int) {
 	for i := range work {
 		work[i].Retries = 50
 	}
-	if id := s.submit(name, work...); id != "" {
+	if id := s.world.submit(name, work...); id != "" {
 		s.flows = append(s.flows, id)
 	}
 }
@@ -218,7 +221,7 @@ func named(name string, work []task.Task) []task.Task {
 func (s *storm) calm() {
 	s.note("the faults stop")
 	s.calmed = true
-	s.queue.loseCall, s.queue.loseReply, s.queue.delayCall, s.queue.doubles = 0, 0, 0, 0
+	s.queue.link.loseCall, s.queue.link.loseReply, s.queue.link.delayCall, s.queue.link.doubles = 0, 0, 0, 0
 	s.queue.lag, s.queue.disk.power = 0, noCut
 	if s.queue.away {
 		s.queue.start()
@@ -226,15 +229,15 @@ func (s *storm) calm() {
 	s.queue.diskFails(false, false)
 	s.net.Latency = latency
 	clear(s.bad)
-	s.part(nil)
-	for _, n := range s.pilots {
+	s.world.part(nil)
+	for _, n := range s.world.pilots {
 		n.resume()
 		n.deaf, n.full, n.shut, n.alone = false, false, false, false
 		if n.offline {
 			n.cutOff(false)
 		}
 	}
-	for _, site := range s.sites {
+	for _, site := range s.world.sites {
 		site.down, site.drops, site.lies, site.mute, site.slow = false, false, false, false, 0
 		if s.drained[site.name] {
 			s.drainSite(site, false)
@@ -245,9 +248,9 @@ func (s *storm) calm() {
 
 // man is what a batch system does: each site has two pilots at least.
 func (s *storm) man() {
-	for _, site := range s.sites {
+	for _, site := range s.world.sites {
 		for len(site.live()) < 2 && s.queue.works() {
-			if s.startOne(site, 2, nil) == nil {
+			if s.world.startOne(site, 2, nil) == nil {
 				break
 			}
 		}

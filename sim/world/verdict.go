@@ -1,7 +1,6 @@
 package world
 
 import (
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"path"
@@ -22,7 +21,7 @@ func (s *storm) verdict() {
 	calmed := s.now()
 	s.awaitAll()
 	s.recovery = s.now() - calmed
-	for _, site := range s.sites { // the longest pause between two trials is an hour
+	for _, site := range s.world.sites { // the longest pause between two trials is an hour
 		if !s.runUntil(2*time.Hour, func() bool { return s.queue.site(site.name).Fallback == "" }) {
 			s.judge.Errorf("%s stays isolated: %s", site.name, s.queue.site(site.name).Fallback)
 		}
@@ -40,13 +39,13 @@ func (s *storm) verdict() {
 	if !s.agrees() {
 		s.judge.Errorf("pilots of a site have another master than the queue")
 	}
-	calls := s.queue.calls
+	calls := s.queue.link.calls
 	s.run(quietTime)
-	if calls = s.queue.calls - calls; calls > s.quietCalls() {
+	if calls = s.queue.link.calls - calls; calls > s.quietCalls() {
 		s.judge.Errorf("%d calls in %s in which nothing happened", calls, quietTime)
 	}
 	s.queue.atAGlance(func() {
-		s.check()
+		s.world.check()
 		s.judgeRest()
 	})
 	s.stopsCancelled()
@@ -57,7 +56,7 @@ func (s *storm) verdict() {
 // quietCalls is how many calls there may be in quietTime in which nothing happens: one a
 // second of a site, or three of each pilot that waits at the queue by itself for 10 s.
 func (s *storm) quietCalls() (most int) {
-	for _, site := range s.sites {
+	for _, site := range s.world.sites {
 		own := int(quietTime / time.Second)
 		if record := s.queue.site(site.name); record.InForce().Central() {
 			own = max(own, 3*len(site.live()))
@@ -69,7 +68,7 @@ func (s *storm) quietCalls() (most int) {
 
 // agrees tells whether all pilots have the masters that the queue has.
 func (s *storm) agrees() bool {
-	for _, site := range s.sites {
+	for _, site := range s.world.sites {
 		office := s.queue.site(site.name)
 		for _, n := range site.live() {
 			if chief, term := n.member.Overlay.Master(); chief.Pilot != office.Master || term != office.Term {
@@ -87,10 +86,10 @@ func (s *storm) stopsCancelled() {
 	if !d.one(8) {
 		return
 	}
-	id := task.NewID(s.submit("long", named("long", []task.Task{one("t")})...), "long.t")
+	id := task.NewID(s.world.submit("long", named("long", []task.Task{one("t")})...), "long.t")
 	s.long = id
 	runs := func() bool {
-		return slices.ContainsFunc(s.pilots, func(n *node) bool { return n.alive && slices.Contains(n.running(), id) })
+		return slices.ContainsFunc(s.world.pilots, func(n *node) bool { return n.alive && slices.Contains(n.running(), id) })
 	}
 	if !s.runUntil(restLimit, runs) {
 		s.judge.Errorf("%s, which a user has submitted after all faults, does not start", id)
@@ -111,23 +110,23 @@ func (s *storm) retriesInTime() {
 	if !d.one(4) {
 		return
 	}
-	flow := s.submit("twice", named("twice", []task.Task{one("t")})...)
+	flow := s.world.submit("twice", named("twice", []task.Task{one("t")})...)
 	s.twice = task.NewID(flow, "twice.t")
 	for tries := 1; tries <= 2; tries++ {
 		due := taskqueue.Instant(0)
 		fails := func() bool {
 			state := s.queue.tasks(flow)[0]
 			due = state.NotBefore
-			return state.State == task.Ready && s.started[s.twice] == tries
+			return state.State == task.Ready && s.world.started[s.twice] == tries
 		}
-		if !s.runUntil(restLimit, fails) || !s.runUntil(restLimit, func() bool { return s.started[s.twice] > tries }) {
-			s.judge.Fatalf("%s has been tried %d times only", s.twice, s.started[s.twice])
+		if !s.runUntil(restLimit, fails) || !s.runUntil(restLimit, func() bool { return s.world.started[s.twice] > tries }) {
+			s.judge.Fatalf("%s has been tried %d times only", s.twice, s.world.started[s.twice])
 		}
 		if late := s.queue.clock().Sub(due); late > retryLimit {
 			s.judge.Errorf("%s is tried again %s after the end of its pause", s.twice, late)
 		}
 	}
-	s.finish(flow, restLimit)
+	s.world.finish(flow, restLimit)
 }
 
 const (
@@ -168,7 +167,7 @@ func (s *storm) awaitAll() {
 func (s *storm) endsWell(flow task.WorkflowID) {
 	s.runUntil(recoveryLimit, func() bool { return s.queue.workflow(flow).Over() })
 	s.retryAgain(flow)
-	s.finish(flow, recoveryLimit)
+	s.world.finish(flow, recoveryLimit)
 }
 
 // retryAgain retries tasks that have lost so many pilots that this looked like their own
@@ -203,7 +202,7 @@ func (s *storm) judgeLeases() {
 	if !s.queue.works() {
 		return
 	}
-	for _, at := range s.sites {
+	for _, at := range s.world.sites {
 		for _, lease := range s.queue.leasesOf(at.name) {
 			if lease.Pilot == "" {
 				continue
@@ -219,14 +218,14 @@ func (s *storm) judgeLeases() {
 // outcome, log, file that waits for its upload, or copy that waits for its deletion.
 func (s *storm) judgeRest() {
 	if !s.restored() {
-		s.judgeUse()
+		s.world.judgeUse()
 	}
 	for _, flow := range s.flows {
 		for _, state := range s.queue.tasks(flow) {
 			s.judgeAttempts(&state)
 		}
 	}
-	for _, site := range s.sites {
+	for _, site := range s.world.sites {
 		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
 			s.judge.Errorf("%s has %d live pilots, the queue counts %d: %v", site.name, live, counted, s.queue.alive(site.name))
 		}
@@ -263,21 +262,19 @@ func (s *storm) judgeReckoning(at *site) {
 // judgeUse wants what was used to be booked once, as useful or as wasted.
 func (w *world) judgeUse() {
 	used, accounted := make(map[task.Site]time.Duration), make(map[task.Site]time.Duration)
-	w.queue.view(func(t *taskqueue.Turn) error {
-		all, err := t.Workflows().List("", "", "", 1000)
-		for i := range all {
-			for _, state := range w.queue.tasks(all[i].ID) {
-				for _, a := range w.queue.attempts(state.ID) {
-					used[a.Outcome.Site] += a.Outcome.Run
-				}
+	for _, flow := range w.queue.workflows("") {
+		for _, state := range w.queue.tasks(flow.ID) {
+			for _, a := range w.queue.attempts(state.ID) {
+				used[a.Outcome.Site] += a.Outcome.Run
 			}
 		}
-		accounts, failed := t.Usage().Since("", taskqueue.UsageKey{}, 10_000)
-		for i := range accounts {
-			accounted[accounts[i].Site] += accounts[i].Wall
-		}
-		return errors.Join(err, failed)
-	})
+	}
+	accounts := func(t *taskqueue.Turn) ([]taskqueue.Usage, error) {
+		return t.Usage().Since("", taskqueue.UsageKey{}, 10_000)
+	}
+	for _, account := range read(w.queue, accounts) {
+		accounted[account.Site] += account.Wall
+	}
 	for _, site := range w.sites {
 		if sums := w.queue.site(site.name).Sums; sums.Busy+sums.Wasted != used[site.name] {
 			w.judge.Errorf("%s: %s useful and %s wasted are not the %s that attempts took", site.name, sums.Busy, sums.Wasted, used[site.name])
@@ -312,7 +309,7 @@ func (s *storm) judgeAttempts(state *taskqueue.TaskState) {
 		s.judge.Errorf("%s is in generation %d, and %s has won", id, state.Generation, state.Winner)
 	}
 	winners := make(map[uint32]int)
-	s.judgeNumbers(id)
+	s.world.judgeNumbers(id)
 	for _, attempt := range s.queue.attempts(id) {
 		switch attempt.State {
 		case taskqueue.AttemptSucceeded:
@@ -371,7 +368,7 @@ func (s *storm) judgeCopies() {
 			}
 		}
 	}
-	for _, at := range s.sites {
+	for _, at := range s.world.sites {
 		for _, url := range slices.Sorted(maps.Keys(at.stored)) {
 			name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
 			if !named[url] && task.StoredFile(name) != "" {

@@ -23,20 +23,26 @@ type Judge interface {
 	Fatalf(format string, args ...any)
 }
 
+// timeline is a run as it goes on: its time and network, its chance, its story, and who
+// is told what is wrong.
+type timeline struct {
+	judge  Judge
+	net    *memnet.Net
+	began  time.Time
+	random *rand.Rand
+	notes  []string
+}
+
 // world is a whole grid in virtual time. The same calls with the same seed give
 // the same run.
 type world struct {
-	judge    Judge
+	*timeline
 	seed     uint64
-	net      *memnet.Net
-	began    time.Time
-	random   *rand.Rand
 	compiler *matcher.Compiler
 	queue    *queue
 	sites    []*site
 	pilots   []*node // in order of their start
 	peers    map[task.PeerID]*node
-	notes    []string
 	keys     int // that pilots have started with; the queue may have kept one whose pilot was not told
 
 	step     func(n *node, event message.Event) []message.Action // of masters
@@ -57,7 +63,7 @@ type playing struct {
 
 // site is a site with its storage element.
 type site struct {
-	*world
+	world  *world
 	name   task.Site
 	stored map[string]task.Produced // by URL
 	down   bool                     // the storage element does not answer
@@ -88,8 +94,9 @@ const (
 // newWorldOf makes a world whose queue has the given settings.
 func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 	config.Workflow.LookFor = time.Minute // as the product's server does
+	net := memnet.New(seed, dht.Config{})
 	w := &world{
-		judge: judge, seed: seed, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
+		timeline: &timeline{judge: judge, net: net, began: net.Now(), random: rand.New(rand.NewPCG(seed, 1))}, seed: seed,
 		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
 		capacity: 100 * task.GiB,
 		step:     func(n *node, event message.Event) []message.Action { return n.master.Step(n.clock(), event) },
@@ -100,7 +107,6 @@ func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 		},
 	}
 	w.net.Latency = latency
-	w.began = w.net.Now()
 	w.queue = newQueue(w, config)
 	w.net.Queue = w.claim
 	w.net.OnAction = func(member *memnet.Node, action dht.Action) {
@@ -117,19 +123,19 @@ func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 	return w
 }
 
-func (w *world) now() time.Duration { return w.net.Now().Sub(w.began) }
+func (t *timeline) now() time.Duration { return t.net.Now().Sub(t.began) }
 
-func (w *world) note(format string, args ...any) {
-	w.notes = append(w.notes, fmt.Sprintf("%9.3f ", w.now().Seconds())+fmt.Sprintf(format, args...))
+func (t *timeline) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf("%9.3f ", t.now().Seconds())+fmt.Sprintf(format, args...))
 }
 
-func (w *world) after(d time.Duration, do func()) { w.net.After(d, do) }
+func (t *timeline) after(d time.Duration, do func()) { t.net.After(d, do) }
 
 // run lets time pass.
-func (w *world) run(d time.Duration) { w.net.Run(d, nil) }
+func (t *timeline) run(d time.Duration) { t.net.Run(d, nil) }
 
 // runUntil lets time pass until something holds, at most for a while.
-func (w *world) runUntil(limit time.Duration, holds func() bool) bool { return w.net.Run(limit, holds) }
+func (t *timeline) runUntil(most time.Duration, so func() bool) bool { return t.net.Run(most, so) }
 
 // addSite adds a site that has a storage element, unless change takes it away.
 func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *site {
@@ -178,8 +184,8 @@ func (w *world) part(group []*node) {
 
 // master is the live pilot that the queue has in office; nil if none.
 func (s *site) master() *node {
-	record := s.queue.site(s.name)
-	for _, n := range s.pilots {
+	record := s.world.queue.site(s.name)
+	for _, n := range s.world.pilots {
 		if n.id == record.Master && n.alive && !record.Resigned {
 			return n
 		}
@@ -188,7 +194,7 @@ func (s *site) master() *node {
 }
 
 func (s *site) live() (live []*node) {
-	for _, n := range s.pilots {
+	for _, n := range s.world.pilots {
 		if n.site == s && n.alive {
 			live = append(live, n)
 		}
