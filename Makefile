@@ -10,7 +10,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 # The binary, the tools and the checks share one flavour (no cgo, trimmed
 # paths), so that a cold machine compiles the dependencies once for all of
-# them. Tests need cgo for the race detector and are the other flavour.
+# them. Tests need cgo for the race detector and are the other flavour. A third one would
+# take two minutes of a processor more.
 STATIC := CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 
 # `go test -json` goes through internal/ci, which prints the usual summary
@@ -20,13 +21,19 @@ TEST_RECORD := .ci/cache/test.json
 # The race detector keeps every process for a second at its end, by default.
 export GORACE := atexit_sleep_ms=50
 TEST        := go test -json -vet=off
+CI          := $(STATIC) go run ./internal/ci
+# What takes longest begins first, as soon as the binary that it builds is compiled. These
+# tests wait for other processes most of the time, so one package more is tested at once
+# than there are processors.
+LONGEST     := ./cmd/pilotage ./integration ./taskqueue/server ./pilot/exec
+AT_ONCE     := $(shell echo $$(($$(nproc) + 1)))
 # What starts no goroutine (ci serial) is tested without the race detector, and so is
 # papers/, a module of its own on top of this one, whose experiments are simulations.
-TEST_ALL     = failed=; serial=$$(go run ./internal/ci serial); { \
-	$(TEST) -race $(1) $$(go list ./... | grep -vxFf <(go list $$serial)) || failed=1; \
+TEST_ALL     = failed=; serial=$$($(CI) serial); { \
+	$(TEST) -race -p $(AT_ONCE) $(1) $(LONGEST) $$(go list ./... | grep -vxFf <(go list $$serial)) || failed=1; \
 	$(STATIC) $(TEST) $(1) $$serial || failed=1; \
 	(cd papers && $(STATIC) $(TEST) $(1) ./...) || failed=1; [ -z "$$failed" ]; } </dev/null
-SHOW        := go run ./internal/ci show -record $(TEST_RECORD)
+SHOW        := $(CI) show -record $(TEST_RECORD)
 
 .PHONY: help
 help: ## List the targets
@@ -122,7 +129,7 @@ FIRST  := $(if $(FRESH),$$((16#$$(git rev-parse HEAD 2>/dev/null | grep -o '^.\{
 
 .PHONY: storms
 storms: ## Play STORMS=n whole grids under faults (sim/world); FRESH=1 draws others for each commit
-	go run ./sim/soak -seeds $(STORMS) -first $(FIRST)
+	$(STATIC) go run ./sim/soak -seeds $(STORMS) -first $(FIRST)
 
 .PHONY: test-long
 test-long: ## Run all tests with many more seeds and rounds (about an hour)
@@ -133,7 +140,7 @@ SECONDS := 60
 
 .PHONY: soak
 soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world), LARGE=1 large ones; fails where something is not as it must be
-	go run ./sim/soak -seconds $(SECONDS) $(if $(LARGE),-large)
+	$(STATIC) go run ./sim/soak -seconds $(SECONDS) $(if $(LARGE),-large)
 
 # What the tests on real batch systems, with a browser and with Prometheus need.
 SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client nordugrid-arc-arex nordugrid-arc-client nordugrid-arc-plugins-arcrest chromium prometheus curl xfsprogs
@@ -147,7 +154,7 @@ site-packages:
 test-site: ## Test the factory on real batch systems, the page in Chromium, metrics with Prometheus, the Debian package (as root, on a Debian that may be thrown away: installs them)
 	@mkdir -p $(dir $(TEST_RECORD))
 	@$(MAKE) --no-print-directory -j2 deb site-packages
-	go test -json -vet=off -count 1 -tags site -parallel 6 -timeout 10m ./integration/site </dev/null | go run ./internal/ci show -record .ci/cache/test-site.json
+	$(STATIC) $(TEST) -count 1 -tags site -parallel 6 -timeout 10m ./integration/site </dev/null | $(CI) show -record .ci/cache/test-site.json
 
 .PHONY: bugs
 bugs: ## Put known bugs into the product, one after the other, and print in how many seeds the storms find them (an hour)
@@ -155,7 +162,7 @@ bugs: ## Put known bugs into the product, one after the other, and print in how 
 
 .PHONY: test-count
 test-count: ## Record the number of tests of the last `make test` in .ci/test-count
-	go run ./internal/ci count -record $(TEST_RECORD) >.ci/test-count
+	$(CI) count -record $(TEST_RECORD) >.ci/test-count
 	@cat .ci/test-count
 
 .PHONY: bench

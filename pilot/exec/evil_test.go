@@ -398,7 +398,7 @@ func service(t *testing.T, name string) string {
 // this program as spawner, and the small one that `make build` puts into it.
 func TestSpawnersServeOneAttemptAfterAnother(t *testing.T) {
 	small := filepath.Join(t.TempDir(), "spawner")
-	build := osexec.Command("go", "build", "-o", small, "./spawner/static")
+	build := osexec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", small, "./spawner/static")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
