@@ -19,13 +19,13 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-func newAccess(a *app) *cobra.Command {
+func (a accessCommands) group() *cobra.Command {
 	command := &cobra.Command{Use: "access", Short: "Create, revoke and list access files; ban persons, pilots, nodes and sites"}
-	command.AddCommand(newAccessCreate(a), newAccessRevoke(a), newAccessList(a), newAccessBan(a), newAccessUnban(a), newAccessBans(a), newAccessAudit(a))
+	command.AddCommand(a.create(), a.revoke(), a.list(), a.ban(), a.unban(), a.bans(), a.audit())
 	return command
 }
 
-func newAccessCreate(a *app) *cobra.Command {
+func (a accessCommands) create() *cobra.Command {
 	request := &pb.CreateAccessRequest{}
 	var into string
 	life := 30 * day
@@ -91,19 +91,16 @@ func parseLife(text string) (time.Duration, error) {
 	return life, nil
 }
 
-func newAccessRevoke(a *app) *cobra.Command {
+func (a accessCommands) revoke() *cobra.Command {
 	request := &pb.RevokeAccessRequest{}
 	command := a.tool("revoke ID", "Revoke an access (by id), or a pilot's membership (by pilot id)", func(ctx context.Context, c *clients, args []string) error {
 		request.Id = args[0]
 		reply, err := c.sites.RevokeAccess(ctx, request)
-		if err != nil {
-			return err
-		}
 		pilots := task.Counted(len(reply.GetPilots()), "pilot")
 		if len(reply.GetPilots()) > 0 && !request.GetPilots() {
 			a.out.note("%s that registered with it still work; end them with: pilotage access revoke %s --pilots\n", pilots, args[0])
 		}
-		err = a.out.done(nil, map[string]any{"id": args[0], "revoked": true, "pilots": reply.GetPilots()}, "%s is revoked", args[0])
+		err = a.out.done(err, map[string]any{"id": args[0], "revoked": true, "pilots": reply.GetPilots()}, "%s is revoked", args[0])
 		if err == nil && request.GetPilots() {
 			a.out.say("%s that registered with it: revoked\n", pilots)
 		}
@@ -117,7 +114,7 @@ func newAccessRevoke(a *app) *cobra.Command {
 var banKinds = []string{"person", "pilot", "node", "site"}
 
 // banTool makes a command on a ban.
-func banTool(a *app, name, short string, run func(ctx context.Context, c *clients, ban *pb.Ban) error) *cobra.Command {
+func (a accessCommands) banTool(name, short string, run func(ctx context.Context, c *clients, ban *pb.Ban) error) *cobra.Command {
 	ban := &pb.Ban{}
 	command := a.tool(name+" KIND NAME", short, func(ctx context.Context, c *clients, args []string) error {
 		ban.Kind, ban.Name = args[0], args[1]
@@ -137,29 +134,26 @@ func banTool(a *app, name, short string, run func(ctx context.Context, c *client
 	return command
 }
 
-func newAccessBan(a *app) *cobra.Command {
-	return banTool(a, "ban", "Shut out a person, a pilot, a node or a site, and end what it runs", func(ctx context.Context, c *clients, ban *pb.Ban) error {
+func (a accessCommands) ban() *cobra.Command {
+	return a.banTool("ban", "Shut out a person, a pilot, a node or a site, and end what it runs", func(ctx context.Context, c *clients, ban *pb.Ban) error {
 		reply, err := c.sites.Ban(ctx, &pb.BanRequest{Ban: ban})
-		if err != nil {
-			return err
-		}
 		rest := ""
 		if reply.GetMore() {
 			rest = "; the rest follows"
 		}
-		return a.out.done(nil, reply, "%s %s is banned: %s revoked, %s cancelled%s", ban.GetKind(), ban.GetName(),
+		return a.out.done(err, reply, "%s %s is banned: %s revoked, %s cancelled%s", ban.GetKind(), ban.GetName(),
 			task.Counted(len(reply.GetPilots()), "pilot"), task.Counted(reply.GetTasks(), "task"), rest)
 	})
 }
 
-func newAccessUnban(a *app) *cobra.Command {
-	return banTool(a, "unban", "Lift a ban; new pilots may come, cancelled work is run again by workflow retry", func(ctx context.Context, c *clients, ban *pb.Ban) error {
+func (a accessCommands) unban() *cobra.Command {
+	return a.banTool("unban", "Lift a ban; new pilots may come, cancelled work is run again by workflow retry", func(ctx context.Context, c *clients, ban *pb.Ban) error {
 		reply, err := c.sites.Unban(ctx, &pb.UnbanRequest{Ban: ban})
 		return a.out.done(err, reply, "%s %s is not banned any more", ban.GetKind(), ban.GetName())
 	})
 }
 
-func newAccessBans(a *app) *cobra.Command {
+func (a accessCommands) bans() *cobra.Command {
 	return a.tool("bans", "List the bans of persons, nodes and sites", func(ctx context.Context, c *clients, _ []string) error {
 		return printWhole(ctx, a.out, c.sites.ListBans, &pb.ListBansRequest{}, (*pb.ListBansResponse).GetBans, []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
 			return []any{b.GetKind(), b.GetName(), b.GetSite(), b.GetBy(), b.GetAt().AsTime().Format(inUTC), b.GetWhy()}
@@ -167,7 +161,7 @@ func newAccessBans(a *app) *cobra.Command {
 	})
 }
 
-func newAccessList(a *app) *cobra.Command {
+func (a accessCommands) list() *cobra.Command {
 	return a.tool("list", "List accesses; tokens are not kept and cannot be shown", func(ctx context.Context, c *clients, _ []string) error {
 		return printWhole(ctx, a.out, c.sites.ListAccess, &pb.ListAccessRequest{}, (*pb.ListAccessResponse).GetAccesses, []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
 			state, expires := "valid", g.GetExpires().AsTime()

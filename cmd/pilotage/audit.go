@@ -77,7 +77,7 @@ func (a *app) printAudit(ctx context.Context, c *clients, request *pb.ListAuditR
 	return printWhole(ctx, a.out, c.sites.ListAudit, request, (*pb.ListAuditResponse).GetEntries, auditHeader, auditRow)
 }
 
-func newSiteTrace(a *app) *cobra.Command {
+func (a siteCommands) trace() *cobra.Command {
 	request := &pb.ListAuditRequest{}
 	var at, folder string
 	command := &cobra.Command{Use: "trace", Short: "Say whose work ran at a node at a time, under which pilot, process and batch job", Args: asUsed}
@@ -108,7 +108,7 @@ without the queue. The pilots do not know whose work it is: the VO does, by the 
 }
 
 // printNodeRecords prints the attempts of a node's records that ran at a time, or may have.
-func (a *app) printNodeRecords(folder string, wanted *pb.ListAuditRequest) error {
+func (a siteCommands) printNodeRecords(folder string, wanted *pb.ListAuditRequest) error {
 	records, err := agent.NodeRecords(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return coded(exitNotFound, "%s has no records of pilots: give what their --records names (%w)", folder, err)
@@ -129,7 +129,7 @@ func (a *app) printNodeRecords(folder string, wanted *pb.ListAuditRequest) error
 	return printList(a.out, list, auditHeader, auditRow)
 }
 
-func newAccessAudit(a *app) *cobra.Command {
+func (a accessCommands) audit() *cobra.Command {
 	request := &pb.ListAuditRequest{}
 	var since string
 	verify := false

@@ -17,10 +17,13 @@ import (
 	"github.com/pilotage-grid/pilotage/bench"
 )
 
-// benchFlags are what all benches share.
-type benchFlags struct{ folder, profiles string }
+// benches measure this program.
+type benches struct {
+	*app
+	folder, profiles string
+}
 
-func newBench(a *app) *cobra.Command {
+func (a *benches) group() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this program on this machine",
@@ -28,27 +31,26 @@ func newBench(a *app) *cobra.Command {
 end. Run benches on an idle machine, and not on tmpfs: folder, file system and
 load are part of every result.`,
 	}
-	f := &benchFlags{}
 	flags := command.PersistentFlags()
-	flags.StringVar(&f.folder, "folder", "", "where to put what is measured (default: the system's temporary folder)")
-	flags.StringVar(&f.profiles, "profiles", "", "folder for CPU profiles of the processes")
-	command.AddCommand(newBenchAll(a, f), newBenchNoop(a, f), newBenchOverlay(a, f), newBenchQueue(a, f), newBenchSolvers(a, f))
+	flags.StringVar(&a.folder, "folder", "", "where to put what is measured (default: the system's temporary folder)")
+	flags.StringVar(&a.profiles, "profiles", "", "folder for CPU profiles of the processes")
+	command.AddCommand(a.all(), a.noop(), a.overlay(), a.queue(), a.solvers())
 	return command
 }
 
 // setup prepares what every bench needs.
-func (f *benchFlags) setup(a *app) (bench.Setup, error) {
+func (a *benches) setup() (bench.Setup, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return bench.Setup{}, err
 	}
-	setup := bench.Setup{Program: program, Folder: f.folder}
+	setup := bench.Setup{Program: program, Folder: a.folder}
 	setup.Progress = func(format string, args ...any) { slog.Info(fmt.Sprintf(format, args...)) }
 	if isTerminal(a.out.stderr) {
 		setup.Progress = func(format string, args ...any) { a.out.note(format+"\n", args...) }
 	}
-	if f.profiles != "" {
-		if setup.Profiles, err = filepath.Abs(f.profiles); err != nil {
+	if a.profiles != "" {
+		if setup.Profiles, err = filepath.Abs(a.profiles); err != nil {
 			return bench.Setup{}, err
 		}
 		if err := os.MkdirAll(setup.Profiles, 0o755); err != nil {
@@ -59,9 +61,9 @@ func (f *benchFlags) setup(a *app) (bench.Setup, error) {
 }
 
 // command makes the command of a bench.
-func (f *benchFlags) command(a *app, use, short, long string, run func(context.Context, bench.Setup) (result any, rows [][]string, err error)) *cobra.Command {
+func (a *benches) command(use, short, long string, run func(context.Context, bench.Setup) (result any, rows [][]string, err error)) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Long: long, Args: asUsed, RunE: func(c *cobra.Command, _ []string) error {
-		setup, err := f.setup(a)
+		setup, err := a.setup()
 		if err != nil {
 			return err
 		}
@@ -75,9 +77,9 @@ func (f *benchFlags) command(a *app, use, short, long string, run func(context.C
 
 var benchHeader = []string{"FIGURE", "MEASURED", "GOAL"}
 
-func newBenchNoop(a *app, f *benchFlags) *cobra.Command {
+func (a *benches) noop() *cobra.Command {
 	n := bench.Noop{}
-	command := f.command(a, "noop", "Measure the path of short tasks: a real queue, real pilots, real processes",
+	command := a.command("noop", "Measure the path of short tasks: a real queue, real pilots, real processes",
 		`Runs tasks that do nothing through a queue with its database on disk and pilots
 that are processes of their own, and the same command as often with xargs. The
 clock runs from the first submission to the last outcome that is on disk.`,

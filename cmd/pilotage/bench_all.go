@@ -19,7 +19,7 @@ type benchPart struct {
 	run func(context.Context) (result any, rows [][]string, err error)
 }
 
-func newBenchAll(a *app, f *benchFlags) *cobra.Command {
+func (a *benches) all() *cobra.Command {
 	return &cobra.Command{
 		Use:   "all",
 		Short: "Measure everything shortly, and print one table with the goals",
@@ -28,11 +28,11 @@ Only figures that have a goal are printed; --output json has all of them. Goals
 that are for larger runs say so: pilotage bench NAME measures those.`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
-			setup, err := f.setup(a)
+			setup, err := a.setup()
 			if err != nil {
 				return err
 			}
-			parts := a.benchParts(setup)
+			parts := a.parts(setup)
 			var rows [][]string
 			for i := range parts {
 				part := &parts[i]
@@ -54,7 +54,7 @@ that are for larger runs say so: pilotage bench NAME measures those.`,
 }
 
 // benchParts lists the short forms.
-func (a *app) benchParts(setup bench.Setup) []benchPart {
+func (a *benches) parts(setup bench.Setup) []benchPart {
 	noop := func(name string, taskTime time.Duration, tasks int) benchPart {
 		n := bench.Noop{Setup: setup, Pilots: 2, Slots: 2, Tasks: tasks, TaskTime: taskTime, Sandbox: "auto"}
 		return benchPart{Name: name, run: func(ctx context.Context) (any, [][]string, error) { return runNoop(ctx, n) }}

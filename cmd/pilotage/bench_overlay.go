@@ -18,12 +18,12 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
+func (a *benches) overlay() *cobra.Command {
 	o := bench.Overlay{TaskTime: time.Second}
 	var wait time.Duration
 	var workflow, mode, transport, plot, fileSize string
 	var given func(flag string) bool
-	command := f.command(a, "overlay", "Measure whole sites: a real queue and many pilots in this process",
+	command := a.command("overlay", "Measure whole sites: a real queue and many pilots in this process",
 		`Runs a workflow of two steps over many pilots, each with its worker, master, node
 and conversation with the queue as in production. Only what lies on a worker
 node is replaced: files have no bytes, but take the time to stage in that theirs would,
@@ -69,7 +69,7 @@ process, for a comparison at tens of pilots.`,
 }
 
 // runOverlay measures, and draws the run over time where plot names a folder.
-func (a *app) runOverlay(ctx context.Context, o bench.Overlay, plot string) (any, [][]string, error) {
+func (a *benches) runOverlay(ctx context.Context, o bench.Overlay, plot string) (any, [][]string, error) {
 	if err := o.Validate(); err != nil {
 		return nil, nil, usage(err)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/pilotage-grid/pilotage/bench"
 )
 
-func newBenchQueue(a *app, f *benchFlags) *cobra.Command {
+func (a *benches) queue() *cobra.Command {
 	b := bench.Queue{}
-	command := f.command(a, "queue", "Measure the queue alone: submissions, hand-outs, restart, memory",
+	command := a.command("queue", "Measure the queue alone: submissions, hand-outs, restart, memory",
 		`Submits many tasks to a queue with its database on disk, restarts it, and asks for
 work as sites' masters do.`,
 		func(ctx context.Context, setup bench.Setup) (any, [][]string, error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/pilotage-grid/pilotage/bench"
 )
 
-func newBenchSolvers(a *app, f *benchFlags) *cobra.Command {
+func (a *benches) solvers() *cobra.Command {
 	b := defaultSolvers
-	command := f.command(a, "solvers", "Measure how long masters take to solve rank matrices, and how well",
+	command := a.command("solvers", "Measure how long masters take to solve rank matrices, and how well",
 		`Draws rank matrices in which every pilot has a free slot and ranks some tasks
 itself, and fills the whole site at once: the largest sum of ranks (exact), best
 rank first (greedy), and one pilot after the other (sequential).`,

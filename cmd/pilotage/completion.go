@@ -16,32 +16,34 @@ const completionPatience = 2 * time.Second
 // lister asks the queue for names that a shell may complete.
 type lister func(context.Context, *clients) ([]string, error)
 
-// completeNames lets a command's first argument be completed by names that the
-// queue knows.
-func completeNames(a *app, command *cobra.Command, list lister) *cobra.Command {
-	command.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+// completed lets the first arguments of commands be completed by names that the queue
+// knows.
+func (a *app) completed(list lister, commands ...*cobra.Command) []*cobra.Command {
+	for _, command := range commands {
+		command.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.ask(c.Context(), list), cobra.ShellCompDirectiveNoFileComp
 		}
-		return a.ask(c.Context(), list), cobra.ShellCompDirectiveNoFileComp
 	}
-	return command
+	return commands
 }
 
 // completeFlag lets a flag be completed by names that the queue knows.
-func completeFlag(a *app, command *cobra.Command, flag string, list lister) {
+func (a *app) completeFlag(command *cobra.Command, flag string, list lister) {
 	must(command.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return a.ask(c.Context(), list), cobra.ShellCompDirectiveNoFileComp
 	}))
 }
 
 // completeSites lets every flag --site of a command and those below it be completed.
-func completeSites(a *app, command *cobra.Command) {
+func (a *app) completeSites(command *cobra.Command) {
 	if flag := command.Flags().Lookup("site"); flag != nil && flag.Value.Type() != "stringArray" { // a simulated site
-		completeFlag(a, command, "site", siteNames)
+		a.completeFlag(command, "site", siteNames)
 	}
 	for _, child := range command.Commands() {
-		completeSites(a, child)
+		a.completeSites(child)
 	}
 }
 

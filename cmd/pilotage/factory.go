@@ -56,7 +56,7 @@ type shapeFile struct {
 	GPUs          int    `yaml:"gpus"`
 }
 
-func newFactory(a *app) *cobra.Command {
+func (a factoryCommands) group() *cobra.Command {
 	f := &factorySettings{}
 	command := &cobra.Command{
 		Use:   "factory --batch SYSTEM [-- ARGUMENTS of its submit command]",
@@ -102,7 +102,7 @@ Batch systems: ` + strings.Join(batch.Names(), ", ") + `, or a file with a defin
 	flags.StringVar(&f.flags.metrics, "metrics", "", "address for /metrics, e.g. 127.0.0.1:7422 (default: none)")
 	flags.BoolVar(&f.flags.dryRun, "dry-run", false, "print what would be done now, and end")
 	command.PersistentFlags().StringVar(&f.flags.folder, "folder", "", "folder of the factory (default $XDG_STATE_HOME/pilotage/factory)")
-	command.AddCommand(newFactoryStatus(a, f), newFactoryCheck(a, f), newFactoryTemplate(a))
+	command.AddCommand(a.status(f), a.check(f), a.template())
 	completeWords(command, "batch", batch.Names()...)
 	return command
 }
@@ -279,7 +279,7 @@ func (f *factorySettings) command(shape *factory.Shape) string {
 	return shell.Join(append(words, f.Pilot...))
 }
 
-func (a *app) runFactory(ctx context.Context, f *factorySettings, arguments []string) error {
+func (a factoryCommands) runFactory(ctx context.Context, f *factorySettings, arguments []string) error {
 	access, err := a.readAccess()
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func (a *app) runFactory(ctx context.Context, f *factorySettings, arguments []st
 	if access.Role != identity.RoleFactory && access.Role != identity.RoleAdmin {
 		return coded(exitRefused, "the access file is for role %s: a factory needs one of role factory", access.Role)
 	}
-	config, err := f.complete(a, access, arguments)
+	config, err := f.complete(a.app, access, arguments)
 	if err != nil {
 		return usage(err)
 	}
@@ -334,7 +334,7 @@ func currentUser() string {
 	return ""
 }
 
-func newFactoryStatus(a *app, f *factorySettings) *cobra.Command {
+func (a factoryCommands) status(f *factorySettings) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show a factory's jobs and why it submits no more", Args: asUsed,
 		RunE: func(*cobra.Command, []string) error {
@@ -375,7 +375,7 @@ func (o *console) printFactory(s *factory.Status) error {
 	}))
 }
 
-func newFactoryTemplate(a *app) *cobra.Command {
+func (a factoryCommands) template() *cobra.Command {
 	return &cobra.Command{
 		Use: "template SYSTEM", Short: "Print the definition of a batch system, to be changed and given to --batch", Args: asUsed,
 		RunE: func(_ *cobra.Command, args []string) error {

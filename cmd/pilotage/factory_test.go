@@ -96,7 +96,7 @@ func TestFactoryMetricsAreOfTheNewestStatus(t *testing.T) {
 // TestFactoryCheckSendsThePilotOfItsFactory: with the same arguments.
 func TestFactoryCheckSendsThePilotOfItsFactory(t *testing.T) {
 	settings := &factorySettings{}
-	check := newFactoryCheck(&app{}, settings)
+	check := factoryCommands{&app{}}.check(settings)
 	if err := check.ParseFlags([]string{"--batch", "local", "--pilot=--payload-user=nobody", "--pilot=--shm"}); err != nil {
 		t.Fatal(err)
 	}

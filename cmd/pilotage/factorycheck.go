@@ -17,7 +17,7 @@ import (
 )
 
 // newFactoryCheck sends one pilot that only checks its node.
-func newFactoryCheck(a *app, f *factorySettings) *cobra.Command {
+func (a factoryCommands) check(f *factorySettings) *cobra.Command {
 	var wait time.Duration
 	command := &cobra.Command{
 		Use: "check --batch SYSTEM [-- ARGUMENTS of its submit command]", Short: "Have one batch job check its node as pilots do, and print what it finds",
@@ -33,13 +33,13 @@ func newFactoryCheck(a *app, f *factorySettings) *cobra.Command {
 	return command
 }
 
-func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []string, wait time.Duration) error {
+func (a factoryCommands) checkFactory(ctx context.Context, f *factorySettings, arguments []string, wait time.Duration) error {
 	access, err := a.readAccess()
 	if err != nil {
 		return err
 	}
 	f.Max, f.Backlog, f.Idle, f.Every, f.Places = max(1, f.Max), max(1, f.Backlog), time.Minute, 15*time.Second, max(1, f.Places)
-	config, err := f.complete(a, access, arguments)
+	config, err := f.complete(a.app, access, arguments)
 	if err != nil {
 		return usage(err)
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/pilotage-grid/pilotage/task/workflow"
 )
 
-func newFile(a *app) *cobra.Command {
+func (a fileCommands) group() *cobra.Command {
 	command := &cobra.Command{Use: "file", Short: "Put, get, register, list, locate and remove files"}
-	command.AddCommand(newFilePut(a), newFileGet(a), newFileRegister(a), newFileList(a), newFileLocate(a), newFileRemove(a))
+	command.AddCommand(a.put(), a.get(), a.register(), a.list(), a.locate(), a.remove())
 	return command
 }
 
-func newFilePut(a *app) *cobra.Command {
+func (a fileCommands) put() *cobra.Command {
 	var sites []string
 	var name, group string
 	var sources []workflow.ExternalFile
@@ -55,7 +55,7 @@ func groupFlag(command *cobra.Command, group *string) {
 	command.Flags().StringVar(group, "group", "", "group of yours whose members may add copies of the file and remove it, too")
 }
 
-func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File, group string) error {
+func (a fileCommands) registerFiles(ctx context.Context, c *clients, files []*pb.File, group string) error {
 	if _, err := c.files.RegisterFiles(ctx, &pb.RegisterFilesRequest{Files: files, Group: group}); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File, g
 	})
 }
 
-func newFileRegister(a *app) *cobra.Command {
+func (a fileCommands) register() *cobra.Command {
 	file := &pb.File{SizeBytes: -1}
 	var at []string
 	var size, group string
@@ -109,7 +109,7 @@ an admin.`
 	return command
 }
 
-func newFileGet(a *app) *cobra.Command {
+func (a fileCommands) get() *cobra.Command {
 	var into string
 	var force bool
 	command := a.tool("get LFN", "Fetch a file from a storage element", func(ctx context.Context, c *clients, args []string) error {
@@ -139,7 +139,7 @@ func fileRow(f *pb.File) []any {
 	return []any{f.GetLfn(), sizeText(f.GetSizeBytes()), len(f.GetReplicas()), len(f.GetAnnounced())}
 }
 
-func newFileList(a *app) *cobra.Command {
+func (a fileCommands) list() *cobra.Command {
 	request := &pb.ListFilesRequest{}
 	var onlyAt string
 	command := a.tool("list", "List files of the catalogue", func(ctx context.Context, c *clients, _ []string) error {
@@ -156,7 +156,7 @@ func newFileList(a *app) *cobra.Command {
   pilotage file list --only-at siteA       # what is lost with the storage element of siteA`
 	command.Flags().StringVar(&request.Prefix, "prefix", "", "only names that begin so, e.g. vo: or w-abcdefghij:")
 	command.Flags().StringVar(&onlyAt, "only-at", "", "only files whose copies on storage elements are all at this site")
-	completeFlag(a, command, "only-at", siteNames)
+	a.completeFlag(command, "only-at", siteNames)
 	return command
 }
 
@@ -165,7 +165,7 @@ func storedOnlyAt(f *pb.File, site string) bool {
 	return len(f.GetReplicas()) > 0 && !slices.ContainsFunc(f.GetReplicas(), elsewhere)
 }
 
-func newFileRemove(a *app) *cobra.Command {
+func (a fileCommands) remove() *cobra.Command {
 	request := &pb.RemoveFileRequest{}
 	command := a.tool("remove LFN", "Remove a file from the catalogue, with the copies that tasks have stored", func(ctx context.Context, c *clients, args []string) error {
 		request.Lfn = args[0]
@@ -189,7 +189,7 @@ catalogue as one that can be made again.`
 	return command
 }
 
-func newFileLocate(a *app) *cobra.Command {
+func (a fileCommands) locate() *cobra.Command {
 	return a.tool("locate LFN", "Show where a file is", func(ctx context.Context, c *clients, args []string) error {
 		located, err := c.files.LocateFile(ctx, &pb.LocateFileRequest{Lfn: args[0]})
 		if err != nil {

@@ -209,11 +209,11 @@ func TestFetchReplacesNothingUnasked(t *testing.T) {
 	other.LFN = "other"
 	first := taskpb.File(file)
 	first.Lfn = "new"
-	err = testApp().fetchOutputs(t.Context(), nil, []*pb.File{first, taskpb.File(other)}, dir, false)
+	err = workflowCommands{testApp()}.fetchOutputs(t.Context(), nil, []*pb.File{first, taskpb.File(other)}, dir, false)
 	if _, made := os.Stat(filepath.Join(dir, "new")); err == nil || made == nil {
 		t.Errorf("fetched although one is in the way: %v, %v", err, made)
 	}
-	if err := testApp().fetchOutputs(t.Context(), nil, []*pb.File{first}, dir, false); err != nil {
+	if err := (workflowCommands{testApp()}).fetchOutputs(t.Context(), nil, []*pb.File{first}, dir, false); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,7 +49,7 @@ func TestOutputsFetchesAllItCan(t *testing.T) {
 	}
 	var out, said bytes.Buffer
 	a := &app{out: &console{stdout: &out, stderr: &said, output: "table"}}
-	err := a.fetchOutputs(t.Context(), &clients{files: &doubted{}}, files, into, false)
+	err := workflowCommands{a}.fetchOutputs(t.Context(), &clients{files: &doubted{}}, files, into, false)
 	if err == nil || exitCode(t.Context(), err) != exitUnreachable {
 		t.Fatalf("got %v", err)
 	}

@@ -26,7 +26,7 @@ type pilotFlags struct {
 	check   bool
 }
 
-func newPilot(a *app) *cobra.Command {
+func (a pilotCommands) group() *cobra.Command {
 	f := &pilotFlags{}
 	command := &cobra.Command{
 		Use:   "pilot",
@@ -75,11 +75,11 @@ refuses the access; 8 when another pilot uses the folder or a journal is there.`
 	flags.BoolVar(&f.config.TrustPayloads, "trust-payloads", false, "give payloads hard links to cached files, which they can change for others: only where one user's payloads run")
 	flags.BoolVar(&f.config.SharedMemory, "shm", false, "let confined payloads use the node's /dev/shm (default: in namespaces they have one of their own, below none)")
 	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd and --accept, and exit")
-	command.AddCommand(newPilotList(a), completeNames(a, newPilotShow(a), pilotNames), completeNames(a, newPilotDrain(a), pilotNames))
+	command.AddCommand(append(a.completed(pilotNames, a.show(), a.drain()), a.list())...)
 	return command
 }
 
-func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
+func (a pilotCommands) runPilot(c *cobra.Command, f *pilotFlags) error {
 	log, err := a.logger(slog.LevelInfo)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func validatePilot(config agent.Config) error {
 	return nil
 }
 
-func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
+func (a pilotCommands) checkPilot(c *cobra.Command, config agent.Config) error {
 	findings, err := agent.Check(c.Context(), config)
 	if err != nil {
 		return err

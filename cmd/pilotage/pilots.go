@@ -12,7 +12,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-func newPilotList(a *app) *cobra.Command {
+func (a pilotCommands) list() *cobra.Command {
 	request := &pb.ListPilotsRequest{}
 	command := a.tool("list", "List pilots", func(ctx context.Context, c *clients, _ []string) error {
 		return printWhole(ctx, a.out, c.pilots.ListPilots, request, (*pb.ListPilotsResponse).GetPilots, pilotHeader, pilotRow)
@@ -43,7 +43,7 @@ func pilotReason(p *pb.Pilot) string {
 	return p.GetReason()
 }
 
-func newPilotShow(a *app) *cobra.Command {
+func (a pilotCommands) show() *cobra.Command {
 	return a.tool("show PILOT", "Show a pilot", func(ctx context.Context, c *clients, args []string) error {
 		reply, err := c.pilots.GetPilot(ctx, &pb.GetPilotRequest{PilotId: args[0]})
 		if err != nil {
@@ -64,7 +64,7 @@ func newPilotShow(a *app) *cobra.Command {
 	})
 }
 
-func newPilotDrain(a *app) *cobra.Command {
+func (a pilotCommands) drain() *cobra.Command {
 	return a.tool("drain PILOT", "Let a pilot finish what runs and leave", func(ctx context.Context, c *clients, args []string) error {
 		_, err := c.pilots.DrainPilot(ctx, &pb.DrainPilotRequest{PilotId: args[0]})
 		return a.out.done(err, map[string]any{"pilot": args[0], "draining": true}, "pilot %s finishes what runs and leaves", args[0])

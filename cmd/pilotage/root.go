@@ -33,6 +33,19 @@ type app struct {
 	endProfile  func() // set while one is written
 }
 
+// Commands that have a first name in common, and what they share.
+type (
+	accessCommands   struct{ *app }
+	factoryCommands  struct{ *app }
+	fileCommands     struct{ *app }
+	pilotCommands    struct{ *app }
+	queueCommands    struct{ *app }
+	simCommands      struct{ *app }
+	siteCommands     struct{ *app }
+	taskCommands     struct{ *app }
+	workflowCommands struct{ *app }
+)
+
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pilotage",
@@ -69,11 +82,11 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	flags.StringVar(&a.logFormat, "log-format", "", "text or json (default $PILOTAGE_LOG_FORMAT, then text)")
 	flags.StringVar(&a.profilePath, "cpu-profile", "", "write a CPU profile of this process to a file, for go tool pprof")
 	root.AddCommand(
-		newTaskqueue(a), newPilot(a), newFactory(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
-		newWorkflow(a), newTask(a), newEvents(a), newTop(a), newUsage(a), newDoctor(a), newCache(a), newSim(a), newBench(a), newVersion(a),
+		queueCommands{a}.group(), pilotCommands{a}.group(), factoryCommands{a}.group(), newDev(a), accessCommands{a}.group(), siteCommands{a}.group(), fileCommands{a}.group(), newSubmit(a),
+		workflowCommands{a}.group(), taskCommands{a}.group(), newEvents(a), newTop(a), newUsage(a), newDoctor(a), newCache(a), simCommands{a}.group(), (&benches{app: a}).group(), newVersion(a),
 	)
 	completeGroups(root)
-	completeSites(a, root)
+	a.completeSites(root)
 	wrapArgErrors(root)
 	return root
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/pilotage-grid/pilotage/sim/chart"
 )
 
-func newSim(a *app) *cobra.Command {
+func (a simCommands) group() *cobra.Command {
 	command := &cobra.Command{
 		Use: "sim", Short: "Play workloads in virtual time, with the code that runs live",
 	}
-	for _, play := range []*cobra.Command{newSimRun(a), newSimReplay(a)} {
+	for _, play := range []*cobra.Command{a.run(), a.replay()} {
 		// What plays keeps nothing that could be lost: the first signal ends it.
 		play.PreRun = func(*cobra.Command, []string) {
 			signal.Reset(os.Interrupt, syscall.SIGTERM)

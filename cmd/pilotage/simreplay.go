@@ -18,7 +18,7 @@ type replayFlags struct {
 	site    siteTrial
 }
 
-func newSimReplay(a *app) *cobra.Command {
+func (a simCommands) replay() *cobra.Command {
 	f := &replayFlags{}
 	command := &cobra.Command{
 		Use:   "replay JOURNAL",
@@ -59,7 +59,7 @@ type replayed struct {
 	Cut         bool    `json:"cut"`
 }
 
-func (a *app) simReplay(c *cobra.Command, f *replayFlags, path string) error {
+func (a simCommands) simReplay(c *cobra.Command, f *replayFlags, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return usage(fmt.Errorf("open the journal: %w", err))

@@ -30,7 +30,7 @@ type simRunFlags struct {
 	site                    siteTrial
 }
 
-func newSimRun(a *app) *cobra.Command {
+func (a simCommands) run() *cobra.Command {
 	f := &simRunFlags{}
 	command := &cobra.Command{
 		Use:   "run WORKLOAD",
@@ -133,7 +133,7 @@ func (f *simRunFlags) fromWorkflow(name string, data []byte) (*trace.Workload, e
 }
 
 // simRun plays all policies with all what-ifs, and reports what could be played.
-func (a *app) simRun(f *simRunFlags, name string) error {
+func (a simCommands) simRun(f *simRunFlags, name string) error {
 	workload, err := f.readWorkload(name)
 	if err != nil {
 		return usage(err)

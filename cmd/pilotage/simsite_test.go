@@ -129,7 +129,7 @@ func TestSimRunTriesSettingsOfSites(t *testing.T) {
 		}
 	}
 	var trial siteTrial
-	command := newSimReplay(testApp())
+	command := simCommands{testApp()}.replay()
 	if err := command.ParseFlags([]string{"--locality-wait", "1m", "--replicate", "alpha(2)"}); err != nil {
 		t.Fatal(err)
 	}

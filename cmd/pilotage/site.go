@@ -21,16 +21,13 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-func newSite(a *app) *cobra.Command {
+func (a siteCommands) group() *cobra.Command {
 	command := &cobra.Command{Use: "site", Short: "Add, list, show, drain and remove sites"}
-	command.AddCommand(newSiteAdd(a), newSiteList(a), newSiteTrace(a))
-	for _, child := range []*cobra.Command{newSiteShow(a), newSiteDrain(a), newSiteRemove(a)} {
-		command.AddCommand(completeNames(a, child, siteNames))
-	}
+	command.AddCommand(append(a.completed(siteNames, a.show(), a.drain(), a.remove()), a.add(), a.list(), a.trace())...)
 	return command
 }
 
-func newSiteAdd(a *app) *cobra.Command {
+func (a siteCommands) add() *cobra.Command {
 	settings, given := &pb.SiteSettings{}, &fieldmaskpb.FieldMask{}
 	var mode string
 	var prefill int
@@ -123,7 +120,7 @@ func settingsGiven(flags *pflag.FlagSet) (fields []string) {
 	return fields
 }
 
-func newSiteRemove(a *app) *cobra.Command {
+func (a siteCommands) remove() *cobra.Command {
 	request := &pb.RemoveSiteRequest{}
 	command := a.tool("remove NAME", "Forget a site that nobody works at and that holds no file alone", func(ctx context.Context, c *clients, args []string) error {
 		request.Name = args[0]
@@ -148,7 +145,7 @@ Nothing is deleted from the storage element in either case.`
 	return command
 }
 
-func newSiteList(a *app) *cobra.Command {
+func (a siteCommands) list() *cobra.Command {
 	return a.tool("list", "List sites", func(ctx context.Context, c *clients, _ []string) error {
 		return printWhole(ctx, a.out, c.sites.ListSites, &pb.ListSitesRequest{}, (*pb.ListSitesResponse).GetSites, siteHeader, siteRow)
 	})
@@ -175,24 +172,22 @@ func presentMaster(s *pb.Site) string {
 	return s.GetMaster()
 }
 
-func newSiteDrain(a *app) *cobra.Command {
+func (a siteCommands) drain() *cobra.Command {
 	request := &pb.DrainSiteRequest{}
 	command := a.tool("drain NAME", "Hand no more tasks to a site, and upload nothing to it", func(ctx context.Context, c *clients, args []string) error {
 		request.Name = args[0]
-		if _, err := c.sites.DrainSite(ctx, request); err != nil {
-			return err
-		}
+		_, err := c.sites.DrainSite(ctx, request)
 		text := "site %s gets no more tasks"
 		if request.GetResume() {
 			text = "site %s gets tasks again"
 		}
-		return a.out.done(nil, map[string]any{"site": args[0], "draining": !request.GetResume()}, text, args[0])
+		return a.out.done(err, map[string]any{"site": args[0], "draining": !request.GetResume()}, text, args[0])
 	})
 	command.Flags().BoolVar(&request.Resume, "resume", false, "hand tasks out again")
 	return command
 }
 
-func newSiteShow(a *app) *cobra.Command {
+func (a siteCommands) show() *cobra.Command {
 	since := time.Duration(0)
 	command := a.tool("show NAME", "Show a site: hit ratios, slots, master, requests, delay", func(ctx context.Context, c *clients, args []string) error {
 		request := &pb.GetSiteRequest{Name: args[0]}

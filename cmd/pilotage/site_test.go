@@ -22,7 +22,7 @@ func TestOnlyGivenSettingsAreChanged(t *testing.T) {
 		"": nil, "--se file:///x": {"storage_url"}, "--remote-read=false --prefill 0": {"prefill", "remote_read"},
 		"--reach siteB --round-period 1s --mode distributed": {"mode", "reach", "round_period"},
 	} {
-		command := newSiteAdd(testApp())
+		command := siteCommands{testApp()}.add()
 		if err := command.ParseFlags(strings.Fields(line)); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestOnlyGivenSettingsAreChanged(t *testing.T) {
 			t.Errorf("%q gives %v, want %v", line, got, want)
 		}
 	}
-	flags, all := newSiteAdd(testApp()).Flags(), 0
+	flags, all := siteCommands{testApp()}.add().Flags(), 0
 	flags.VisitAll(func(flag *pflag.Flag) {
 		all++
 		if err := flags.Set(flag.Name, flag.DefValue); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-func newTask(a *app) *cobra.Command {
+func (a taskCommands) group() *cobra.Command {
 	command := &cobra.Command{
 		Use: "task", Short: "List, show, explain, cancel and retry tasks; read their logs",
 		Long: `List, show, explain, cancel and retry tasks; read their logs.
@@ -23,13 +23,13 @@ A TASK is WORKFLOW/NAME as task list prints it; WORKFLOW is an id, or a name
 for the newest workflow of that name. Of a workflow with one task the WORKFLOW
 alone will do.`,
 	}
-	command.AddCommand(completeNames(a, newTaskList(a), workflowNames), newTaskShow(a), newTaskLogs(a), newTaskExplain(a), newTaskCancel(a), newTaskRetry(a))
+	command.AddCommand(append(a.completed(workflowNames, a.list()), a.show(), a.logs(), a.explain(), a.cancel(), a.retry())...)
 	return command
 }
 
 // taskTool makes a command that asks the queue about one task, which its first
 // argument names.
-func (a *app) taskTool(use, short string, run func(ctx context.Context, c *clients, id string) error) *cobra.Command {
+func (a taskCommands) taskTool(use, short string, run func(ctx context.Context, c *clients, id string) error) *cobra.Command {
 	return a.tool(use, short, func(ctx context.Context, c *clients, args []string) error {
 		id, err := findTask(ctx, c, args[0])
 		if err != nil {
@@ -39,7 +39,7 @@ func (a *app) taskTool(use, short string, run func(ctx context.Context, c *clien
 	})
 }
 
-func newTaskList(a *app) *cobra.Command {
+func (a taskCommands) list() *cobra.Command {
 	var states []string
 	request := &pb.ListTasksRequest{}
 	command := a.tool("list WORKFLOW", "List a workflow's tasks", func(ctx context.Context, c *clients, args []string) error {
@@ -88,7 +88,7 @@ func taskRow(t *pb.TaskInfo) []any {
 	return []any{t.GetTask().GetId(), taskStateName(t.GetState()), t.GetSite(), t.GetFailures(), shorten(t.GetReason(), 80)}
 }
 
-func newTaskShow(a *app) *cobra.Command {
+func (a taskCommands) show() *cobra.Command {
 	return a.taskTool("show TASK", "Show a task and its attempts", func(ctx context.Context, c *clients, id string) error {
 		reply, err := c.tasks.GetTask(ctx, &pb.GetTaskRequest{TaskId: id})
 		if err != nil {
@@ -127,7 +127,7 @@ func attemptRow(attempt *pb.Attempt) []any {
 	}
 }
 
-func newTaskLogs(a *app) *cobra.Command {
+func (a taskCommands) logs() *cobra.Command {
 	request := &pb.GetTaskLogsRequest{}
 	var stderr, both bool
 	command := a.taskTool("logs TASK", "Print the end of an attempt's stdout (or stderr)", func(ctx context.Context, c *clients, id string) error {
@@ -159,7 +159,7 @@ func (o *console) printLogs(logs *pb.GetTaskLogsResponse, stdout, stderr bool) (
 	return err
 }
 
-func newTaskExplain(a *app) *cobra.Command {
+func (a taskCommands) explain() *cobra.Command {
 	return a.taskTool("explain TASK", "Say why a task is where it is, and what it waits for", func(ctx context.Context, c *clients, id string) error {
 		e, err := c.tasks.ExplainTask(ctx, &pb.ExplainTaskRequest{TaskId: id})
 		if err != nil {
@@ -223,14 +223,14 @@ func whyText(s *pb.SiteExplanation) string {
 	return strings.TrimPrefix(s.GetWhy()+"; "+clausesText(clauses), "; ")
 }
 
-func newTaskCancel(a *app) *cobra.Command {
+func (a taskCommands) cancel() *cobra.Command {
 	return a.taskTool("cancel TASK", "Cancel a task and what depends on it", func(ctx context.Context, c *clients, id string) error {
 		reply, err := c.tasks.CancelTask(ctx, &pb.CancelTaskRequest{TaskId: id})
 		return a.out.done(err, reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 	})
 }
 
-func newTaskRetry(a *app) *cobra.Command {
+func (a taskCommands) retry() *cobra.Command {
 	return a.taskTool("retry TASK", "Run a task that ended badly again, with what it cancelled", func(ctx context.Context, c *clients, id string) error {
 		reply, err := c.tasks.RetryTask(ctx, &pb.RetryTaskRequest{TaskId: id})
 		return a.out.done(err, reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))

@@ -23,7 +23,7 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
-func newTaskqueue(a *app) *cobra.Command {
+func (a queueCommands) group() *cobra.Command {
 	config := server.Config{}
 	verify, issuers, keep := false, "", false
 	config.Rules = taskqueue.DefaultConfig()
@@ -95,12 +95,12 @@ on the folder, or its port is in use.`,
 	flags.Var((*days)(&retain.Intermediates), "retain-intermediates", "delete copies of files that are no final outputs this long after their workflow is DONE")
 	flags.BoolVar(&keep, "keep-intermediates", false, "never delete them")
 	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
-	command.AddCommand(newBackup(a), newRestore(a), newRotation(a))
+	command.AddCommand(a.backup(), a.restore(), a.rotation())
 	return command
 }
 
 // ofFolder makes a command about the data folder of a queue on this machine.
-func (a *app) ofFolder(use, short, long string, run func(ctx context.Context, data string, args []string) error) *cobra.Command {
+func (a queueCommands) ofFolder(use, short, long string, run func(ctx context.Context, data string, args []string) error) *cobra.Command {
 	data := ""
 	command := &cobra.Command{Use: use, Short: short, Long: long, Args: asUsed, RunE: func(c *cobra.Command, args []string) error {
 		err := run(c.Context(), cmp.Or(data, stateFolder(a.getenv, "queue")), args)
@@ -118,7 +118,7 @@ func (a *app) ofFolder(use, short, long string, run func(ctx context.Context, da
 	return command
 }
 
-func newBackup(a *app) *cobra.Command {
+func (a queueCommands) backup() *cobra.Command {
 	return a.ofFolder("backup DIR", "Copy the queue's database into a folder, also while the queue runs",
 		`Copies the database of a queue on this machine as it is at one moment, also while the
 queue runs, into a folder that has none, and reads all of the copy back; and the older
@@ -134,7 +134,7 @@ part of the audit log. The copy holds the key of the VO's authority; its files h
 		})
 }
 
-func newRestore(a *app) *cobra.Command {
+func (a queueCommands) restore() *cobra.Command {
 	return a.ofFolder("restore DIR", "Put a backup in the place of the database of a queue that does not run",
 		`Reads all of a backup and puts it in the place of the database of a queue that does
 not run; on another machine it begins the queue's folder anew. The database and the audit
@@ -158,7 +158,7 @@ backup the queue does not know: docs/operations.md says what becomes of it.`,
 		})
 }
 
-func newRotation(a *app) *cobra.Command {
+func (a queueCommands) rotation() *cobra.Command {
 	force := false
 	command := a.ofFolder("rotate-authority", "Change the VO's certificate authority, in three steps, of a queue that does not run",
 		`Takes the next of three steps to a new certificate authority of the VO, on the data
@@ -196,7 +196,7 @@ var rotationSteps = map[server.RotationStep]string{
 }
 
 // verifyQueue says whether the database in a folder is as it was written.
-func (a *app) verifyQueue(ctx context.Context, folder string) error {
+func (a queueCommands) verifyQueue(ctx context.Context, folder string) error {
 	blocks, err := server.Verify(ctx, folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -16,14 +16,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-func newWorkflow(a *app) *cobra.Command {
+func (a workflowCommands) group() *cobra.Command {
 	command := &cobra.Command{Use: "workflow", Short: "List, show, wait for, cancel, retry and delete workflows; fetch their outputs; write reports"}
-	command.AddCommand(newWorkflowList(a))
-	for _, child := range []*cobra.Command{
-		newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a), newWorkflowDelete(a), newWorkflowReport(a),
-	} {
-		command.AddCommand(completeNames(a, child, workflowNames))
-	}
+	command.AddCommand(append(a.completed(workflowNames, a.show(), a.wait(), a.outputs(), a.cancel(), a.retry(), a.delete(), a.report()), a.list())...)
 	return command
 }
 
@@ -55,7 +50,7 @@ func (o *console) printWorkflow(w *pb.Workflow) error {
 	return o.print(w, workflowHeader, rowsOf([]*pb.Workflow{w}, workflowRow))
 }
 
-func newWorkflowList(a *app) *cobra.Command {
+func (a workflowCommands) list() *cobra.Command {
 	request := &pb.ListWorkflowsRequest{}
 	command := a.tool("list", "List workflows, newest first", func(ctx context.Context, c *clients, _ []string) error {
 		return printWhole(ctx, a.out, c.tasks.ListWorkflows, request, (*pb.ListWorkflowsResponse).GetWorkflows, workflowHeader, workflowRow)
@@ -67,7 +62,7 @@ func newWorkflowList(a *app) *cobra.Command {
 	return command
 }
 
-func newWorkflowShow(a *app) *cobra.Command {
+func (a workflowCommands) show() *cobra.Command {
 	return a.tool("show WORKFLOW", "Show a workflow, by id or by name (the newest)", func(ctx context.Context, c *clients, args []string) error {
 		reply, err := c.tasks.GetWorkflow(ctx, &pb.GetWorkflowRequest{Workflow: args[0]})
 		if err != nil {
@@ -81,7 +76,7 @@ func newWorkflowShow(a *app) *cobra.Command {
 	})
 }
 
-func newWorkflowWait(a *app) *cobra.Command {
+func (a workflowCommands) wait() *cobra.Command {
 	var how wait
 	command := a.tool("wait WORKFLOW", "Wait until a workflow is over; say what failed and why", func(ctx context.Context, c *clients, args []string) error {
 		return a.waitWorkflow(ctx, c, args[0], how)
@@ -244,7 +239,7 @@ func endText(o *pb.Outcome, said string) string {
 	return text
 }
 
-func newWorkflowOutputs(a *app) *cobra.Command {
+func (a workflowCommands) outputs() *cobra.Command {
 	var into string
 	var list, force bool
 	command := a.tool("outputs WORKFLOW", "Fetch a workflow's final outputs", func(ctx context.Context, c *clients, args []string) error {
@@ -274,7 +269,7 @@ nobody has it yet. Called again it fetches only what is missing.`
 
 // fetchOutputs writes files to a folder, none of them when one may not be
 // written, else all that can be fetched.
-func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, into string, force bool) error {
+func (a workflowCommands) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, into string, force bool) error {
 	target := func(f *pb.File) string { return filepath.Join(into, filepath.FromSlash(task.LFN(f.GetLfn()).Local())) }
 	there := make([]bool, len(files))
 	for i, f := range files {
@@ -323,14 +318,14 @@ func doubt(ctx context.Context, c *clients, f *pb.File) (said []error) {
 	return said
 }
 
-func newWorkflowCancel(a *app) *cobra.Command {
+func (a workflowCommands) cancel() *cobra.Command {
 	return a.tool("cancel WORKFLOW", "Cancel what has not ended", func(ctx context.Context, c *clients, args []string) error {
 		reply, err := c.tasks.CancelWorkflow(ctx, &pb.CancelWorkflowRequest{Workflow: args[0]})
 		return a.out.done(err, reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 	})
 }
 
-func newWorkflowRetry(a *app) *cobra.Command {
+func (a workflowCommands) retry() *cobra.Command {
 	request := &pb.RetryWorkflowRequest{}
 	command := a.tool("retry WORKFLOW", "Run again what failed or was cancelled", func(ctx context.Context, c *clients, args []string) error {
 		request.Workflow = args[0]
@@ -341,18 +336,15 @@ func newWorkflowRetry(a *app) *cobra.Command {
 	return command
 }
 
-func newWorkflowDelete(a *app) *cobra.Command {
+func (a workflowCommands) delete() *cobra.Command {
 	request := &pb.DeleteWorkflowRequest{}
 	command := a.tool("delete WORKFLOW", "Delete a workflow that is over, with its tasks and files", func(ctx context.Context, c *clients, args []string) error {
 		request.Workflow = args[0]
 		reply, err := c.tasks.DeleteWorkflow(ctx, request)
-		if err != nil {
-			return err
-		}
 		if request.DryRun {
-			return a.out.done(nil, reply, "%s would go: %s", args[0], removed(reply.GetRemoval()))
+			return a.out.done(err, reply, "%s would go: %s", args[0], removed(reply.GetRemoval()))
 		}
-		return a.out.done(nil, reply, "%s is deleted with %s; copies of its files follow", args[0], task.Counted(reply.GetRemoval().GetTasks(), "task"))
+		return a.out.done(err, reply, "%s is deleted with %s; copies of its files follow", args[0], task.Counted(reply.GetRemoval().GetTasks(), "task"))
 	})
 	command.Long = `Deletes a workflow that is over (cancel it first if it is not), with the records and
 logs of its tasks, and with all copies of its files that tasks have stored on storage

@@ -28,7 +28,7 @@ const (
 	reportTasks = 25
 )
 
-func newWorkflowReport(a *app) *cobra.Command {
+func (a workflowCommands) report() *cobra.Command {
 	target := ""
 	command := a.tool("report WORKFLOW", "Write a report of a workflow: one HTML file with all that it needs", func(ctx context.Context, c *clients, args []string) error {
 		report, err := collectReport(ctx, c, args[0])

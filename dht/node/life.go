@@ -126,8 +126,8 @@ func (n *Node) Close() error {
 		n.gate.open.Store(false)
 		n.life.cancel()
 		var routing error
-		if n.routing.IpfsDHT != nil {
-			routing = n.routing.Close()
+		if n.routing.kad != nil {
+			routing = n.routing.kad.Close()
 		}
 		n.life.end = errors.Join(routing, n.host.Close())
 		n.life.work.Wait()

@@ -86,7 +86,7 @@ func (n *Node) carryOut(action dht.Action) {
 		n.life.start(func() { n.look(a) })
 	case dht.Forget:
 		if id, err := peer.Decode(string(a.Peer)); err == nil {
-			n.routing.RoutingTable().RemovePeer(id)
+			n.routing.kad.RoutingTable().RemovePeer(id)
 		}
 	case dht.Claim:
 		n.life.start(func() { n.claim(a) })

@@ -75,7 +75,7 @@ func TestTenPilotsOnOneSite(t *testing.T) {
 	t.Run("kad-dht connects them too", func(t *testing.T) {
 		eventually(t, "a routing table at everyone", func() bool {
 			for _, p := range pilots {
-				if p.routing.RoutingTable().Size() < 3 {
+				if p.routing.kad.RoutingTable().Size() < 3 {
 					return false
 				}
 			}

@@ -37,7 +37,7 @@ const (
 // routing is kad-dht as a router only: values and provider records are off, locations
 // are the overlay's own.
 type routing struct {
-	*kaddht.IpfsDHT
+	kad          *kaddht.IpfsDHT
 	bootstrapped chan struct{} // closed when it has been brought to its contacts
 	contacts     atomic.Pointer[[]peer.AddrInfo]
 	without      atomic.Pointer[map[peer.ID]bool] // are not asked in lookups
@@ -47,7 +47,7 @@ func (r *routing) open(h host.Host, c Config) (err error) {
 	prefix := protocolPrefix(c.Site)
 	r.know(h.ID(), nil)
 	r.without.Store(new(map[peer.ID]bool))
-	r.IpfsDHT, err = kaddht.New(h, append(c.Carrier.Routing(),
+	r.kad, err = kaddht.New(h, append(c.Carrier.Routing(),
 		kaddht.ProtocolPrefix(protocol.ID(prefix)),
 		kaddht.V1ProtocolOverride(protocol.ID(prefix+"/kad")),
 		kaddht.Mode(kaddht.ModeServer), // by itself it stays a client on a LAN
@@ -80,14 +80,14 @@ func (r *routing) know(self peer.ID, members []dht.Member) {
 // where they listen is only known by then.
 func (n *Node) met(_ network.Network, connection network.Conn) {
 	if connection.Stat().Direction == network.DirOutbound {
-		_, _ = n.routing.RoutingTable().TryAddPeer(connection.RemotePeer(), true, false) // full: it is not needed
+		_, _ = n.routing.kad.RoutingTable().TryAddPeer(connection.RemotePeer(), true, false) // full: it is not needed
 	}
 }
 
 // tellRouting has the core told who enters the routing table and who leaves it. No
 // connection is made before Join, so nobody is there yet.
 func (n *Node) tellRouting() {
-	table := n.routing.RoutingTable()
+	table := n.routing.kad.RoutingTable()
 	added, removed := table.PeerAdded, table.PeerRemoved
 	table.PeerAdded = func(id peer.ID) {
 		added(id)
@@ -136,7 +136,7 @@ func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 // something in each part of the key space of which too few are known. Others that join
 // and look around fill the rest, and so do the refreshes.
 func (n *Node) fill(ctx context.Context) {
-	table := n.routing.RoutingTable()
+	table := n.routing.kad.RoutingTable()
 	n.lookup(ctx, string(n.host.ID()))
 	for bits := range uint(len(table.GetTrackedCplsForRefresh())) {
 		if ctx.Err() != nil || table.NPeersForCpl(bits) >= enough {
@@ -156,7 +156,7 @@ func (n *Node) fill(ctx context.Context) {
 func (n *Node) lookup(ctx context.Context, target string) (ids []peer.ID, cut bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	ids, err := n.routing.GetClosestPeers(ctx, target)
+	ids, err := n.routing.kad.GetClosestPeers(ctx, target)
 	if err != nil {
 		n.log.Debug("a lookup has found few", "found", len(ids), "error", err) // a lone pilot finds nobody
 	}
@@ -165,7 +165,7 @@ func (n *Node) lookup(ctx context.Context, target string) (ids []peer.ID, cut bo
 
 // refresh has kad-dht look every part of the key space up, unless it is closing.
 func (n *Node) refresh() {
-	n.life.unlessStopped(func() { n.routing.RefreshRoutingTable() })
+	n.life.unlessStopped(func() { n.routing.kad.RefreshRoutingTable() })
 }
 
 // look has kad-dht look up who is nearest to a key. Of those that it names, the ones
@@ -180,7 +180,7 @@ func (n *Node) look(wish dht.Lookup) {
 	for _, p := range wish.Without {
 		if id, err := peer.Decode(string(p)); err == nil {
 			without[id] = true
-			n.routing.RoutingTable().RemovePeer(id)
+			n.routing.kad.RoutingTable().RemovePeer(id)
 		}
 	}
 	n.routing.without.Store(&without)
