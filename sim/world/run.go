@@ -20,22 +20,30 @@ type Result struct {
 	Started  int // payloads
 }
 
-// findings collects what is wrong with a run.
+// findings is what is wrong with a run, which ends with it.
 type findings struct{ wrong []string }
 
-// givenUp ends a run that cannot go on.
+// givenUp ends a run.
 type givenUp struct{}
 
 func (f *findings) Errorf(format string, args ...any) {
 	f.wrong = append(f.wrong, fmt.Sprintf(format, args...))
-}
-
-func (f *findings) Fatalf(format string, args ...any) {
-	f.Errorf(format, args...)
 	panic(givenUp{})
 }
 
-// Run plays a plan. What panics is wrong as well.
+func (f *findings) Fatalf(format string, args ...any) { f.Errorf(format, args...) }
+
+// atOnce collects all that is wrong at one time.
+type atOnce struct {
+	Judge
+	wrong []string
+}
+
+func (a *atOnce) Errorf(format string, args ...any) {
+	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
+}
+
+// Run plays a plan to its end, or until something is wrong. What panics is wrong as well.
 func Run(p Plan) (result Result) {
 	found := &findings{}
 	var s *storm
@@ -44,7 +52,7 @@ func Run(p Plan) (result Result) {
 			switch e := recover().(type) {
 			case nil, givenUp:
 			default:
-				found.Errorf("panic: %v\n%s", e, debug.Stack())
+				found.wrong = append(found.wrong, fmt.Sprintf("panic: %v\n%s", e, debug.Stack()))
 			}
 		}()
 		s = newStorm(found, &p)

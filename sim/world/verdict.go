@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -140,14 +141,15 @@ const (
 func (s *storm) comesToRest(judge func()) {
 	said := s.judge
 	for end := s.now() + restLimit; ; s.run(20 * time.Second) {
-		found := &findings{}
+		found := &atOnce{Judge: said}
 		s.judge = found
 		s.queue.atAGlance(judge)
 		s.judge = said
-		if len(found.wrong) == 0 || s.now() >= end {
-			for _, wrong := range found.wrong {
-				s.judge.Errorf("%s", wrong)
-			}
+		if len(found.wrong) == 0 {
+			return
+		}
+		if s.now() >= end {
+			s.judge.Errorf("%s", strings.Join(found.wrong, "\n"))
 			return
 		}
 	}

@@ -1,0 +1,16 @@
+package world
+
+import "testing"
+
+// What ends a judge that waits for rest is a finding of the run.
+func TestWhatEndsAJudgeIsFound(t *testing.T) {
+	found, plan := &findings{}, DrawPlan(1, false)
+	s := newStorm(found, &plan)
+	func() {
+		defer func() { _ = recover() }()
+		s.comesToRest(func() { s.judge.Fatalf("no view of the queue") })
+	}()
+	if len(found.wrong) != 1 {
+		t.Errorf("found %q", found.wrong)
+	}
+}
