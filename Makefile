@@ -189,7 +189,7 @@ lint: setup ## Lint: the import arrows of the architecture, style, likely bugs
 	cd papers && $(STATIC) $(TOOLS)/golangci-lint run --allow-serial-runners
 
 .PHONY: verify
-verify: setup verify-format verify-vet lint verify-proto verify-generated verify-modules verify-reached ## Prove that formatting, lint, protos, generated code and module files are in order, and that no code is dead
+verify: setup verify-format verify-vet lint verify-proto verify-generated verify-modules verify-reached verify-large ## Prove that formatting, lint, protos, generated code and module files are in order, no code is dead and no type too large
 
 .PHONY: verify-format
 verify-format: setup
@@ -209,10 +209,17 @@ verify-proto: setup
 verify-generated: setup
 	@.ci/verify-generated
 
-.PHONY: verify-modules
+.PHONY: verify-reached
 verify-reached: setup
 	@.ci/verify-reached
 
+# Types of more than 60 methods or 20 fields are taken apart.
+.PHONY: verify-large
+verify-large:
+	@$(CI) large
+	@cd papers && $(STATIC) go run github.com/pilotage-grid/pilotage/internal/ci large
+
+.PHONY: verify-modules
 verify-modules:
 	go mod verify
 	@for module in . papers; do (cd $$module && go mod tidy -diff) || { echo "$$module/go.mod or go.sum does not fit the imports: see the difference above" >&2; exit 1; }; done

@@ -6,6 +6,7 @@
 //	ci check -record FILE -count-file FILE        no skipped test, no untested package, no fewer tests
 //	ci count -record FILE                         the number of tests
 //	ci serial                                     the folders that need no race detector
+//	ci large                                      no type with too many methods or fields
 //
 // Its own tests also hold a rule that the linters cannot: the cores and
 // the simulations start no goroutine. It belongs to the workshop and is never part of the product.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 func main() {
@@ -17,7 +18,7 @@ func main() {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("give one of: show, check, count, serial")
+		return errors.New("give one of: show, check, count, serial, large")
 	}
 	untested := exemptions{}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -46,8 +47,14 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			}
 		}
 		return nil
+	case "large":
+		found, err := large()
+		if len(found) > 0 {
+			err = errors.New(strings.Join(found, "\n"))
+		}
+		return err
 	default:
-		return fmt.Errorf("unknown command %q: give one of show, check, count, serial", args[0])
+		return fmt.Errorf("unknown command %q: give one of show, check, count, serial, large", args[0])
 	}
 }
 
