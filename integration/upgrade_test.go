@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -55,6 +56,8 @@ func unpackRelease(t *testing.T, dir string) {
 	t.Fatal("no sources of a release before")
 }
 
+var releaseBuilds sync.Mutex
+
 // releaseBefore builds the release before. Its pilots speak that release's protocol with
 // each other, or else an older one than today's.
 func releaseBefore(t *testing.T, older bool) (binary string, same bool) {
@@ -69,7 +72,10 @@ func releaseBefore(t *testing.T, older bool) (binary string, same bool) {
 		writeFile(t, filepath.Join(dir, protocolFile), fmt.Sprint(before, "const Protocol = ", protocol, after))
 	}
 	binary = filepath.Join(dir, "pilotage")
-	// The flavour of `make build`, whose dependencies are compiled already.
+	// The flavour of `make build`, whose dependencies are compiled already; one build after
+	// the other, as the second one takes most from the first.
+	releaseBuilds.Lock()
+	defer releaseBuilds.Unlock()
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./cmd/pilotage")
 	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -21,7 +21,7 @@ import (
 
 // cramped is a queue whose process may open little, and that is soon tired of strangers.
 func cramped(c *server.Config) {
-	c.Descriptors, c.Timing.Stranger = 128, 300*time.Millisecond
+	c.Descriptors, c.Timing.Stranger = 128, time.Second // enough for the calls of one connection on a busy machine
 }
 
 // TestAStrangerIsShownTheDoor is what somebody without an access may send and hold:
