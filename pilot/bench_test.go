@@ -86,7 +86,7 @@ func newFullSite(b *testing.B, pilots, tasks int, replicate string) *fullSite {
 		number: make(map[task.PilotID]uint64), seen: make(map[task.PilotID]uint64),
 	}
 	s.master = master.New(master.Config{}, pilotOf(0), matcher.NewCompiler(64))
-	settings := task.SiteSettings{Site: siteName, Prefill: 1, Replicate: replicate}
+	settings := task.SiteSettings{Site: siteName, SiteScheduling: task.SiteScheduling{Prefill: 1, Replicate: replicate}}
 	s.step(master.TookOffice{Term: s.term, Settings: settings, Leases: []task.Lease{s.lease(tasks)}, Alone: true})
 	for i := range pilots {
 		s.step(master.PilotUp{Pilot: pilotOf(i), Peer: peerOf(i)})

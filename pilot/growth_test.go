@@ -97,7 +97,7 @@ func newGrowth(t testing.TB) *growth {
 	g.master = master.New(master.Config{}, "p-master", matcher.NewCompiler(64))
 	g.step(master.TookOffice{
 		Term: task.Term{Epoch: 1, Peer: "peer-master"}, Alone: true,
-		Settings: task.SiteSettings{Site: siteName, Prefill: 1, SE: "file:///se"},
+		Settings: task.SiteSettings{Site: siteName, SE: "file:///se", SiteScheduling: task.SiteScheduling{Prefill: 1}},
 	})
 	return g
 }
@@ -225,7 +225,7 @@ func (g *growth) answers(delta matcher.ListDelta) (answers []message.Answer) {
 // sync accepts every outcome and hands out 2,000 tasks at a time. Idle calls
 // stay parked.
 func (g *growth) sync(c master.CallSync) {
-	reply := task.SyncReply{Settings: task.SiteSettings{Site: siteName, Prefill: 1, SE: "file:///se"}}
+	reply := task.SyncReply{Settings: task.SiteSettings{Site: siteName, SE: "file:///se", SiteScheduling: task.SiteScheduling{Prefill: 1}}}
 	for i := range c.Sync.Outcomes {
 		attempt := c.Sync.Outcomes[i].Attempt
 		reply.Acks = append(reply.Acks, task.Ack{Attempt: attempt, Verdict: task.AckAccepted})

@@ -84,7 +84,7 @@ type queued struct {
 func newQueue(w *world) *queue {
 	return &queue{
 		w: w, ttl: 10 * time.Minute, perSlot: 4,
-		settings: task.SiteSettings{Site: siteName, SE: "file:///se", Mode: "distributed", Prefill: 1},
+		settings: task.SiteSettings{Site: siteName, SE: "file:///se", Mode: "distributed", SiteScheduling: task.SiteScheduling{Prefill: 1}},
 		tasks:    make(map[task.ID]*queued), files: make(map[task.LFN]*task.File), producer: make(map[task.LFN]task.ID),
 		gone: make(map[task.PilotID]bool), leases: make(map[task.LeaseID]bool),
 		verdicts: make(map[task.AttemptID]task.Ack), started: make(map[task.AttemptID]bool),

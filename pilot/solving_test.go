@@ -126,7 +126,7 @@ func TestTheSiteChoosesTheSolver(t *testing.T) {
 		"": {"p1", "p2"}, "greedy": {"p1", "p2"}, "sequential": {"p1", "p2"},
 		"exact": {"p2", "p1"}, "not known yet": {"p1", "p2"},
 	} {
-		s := newRankedSite(t, task.SiteSettings{Solver: solver}, wronged, "a", "b")
+		s := newRankedSite(t, task.SiteSettings{SiteScheduling: task.SiteScheduling{Solver: solver}}, wronged, "a", "b")
 		if s.where["a"] != want.a || s.where["b"] != want.b {
 			t.Errorf("solver %q: a is at %q, b at %q; want %s and %s", solver, s.where["a"], s.where["b"], want.a, want.b)
 		}
@@ -136,8 +136,8 @@ func TestTheSiteChoosesTheSolver(t *testing.T) {
 // A draw is the same for the same term.
 func TestDrawsCanBeRepeated(t *testing.T) {
 	even := map[string][2]float64{"a": {1, 1}, "b": {1, 1}, "c": {1, 1}, "d": {1, 1}}
-	first := newRankedSite(t, task.SiteSettings{Solver: "choose(4)"}, even, "a", "b", "c", "d")
-	again := newRankedSite(t, task.SiteSettings{Solver: "choose(4)"}, even, "a", "b", "c", "d")
+	first := newRankedSite(t, task.SiteSettings{SiteScheduling: task.SiteScheduling{Solver: "choose(4)"}}, even, "a", "b", "c", "d")
+	again := newRankedSite(t, task.SiteSettings{SiteScheduling: task.SiteScheduling{Solver: "choose(4)"}}, even, "a", "b", "c", "d")
 	if len(first.where) != 2 {
 		t.Fatalf("%d tasks are given out", len(first.where))
 	}
@@ -151,12 +151,12 @@ func TestDrawsCanBeRepeated(t *testing.T) {
 // Tasks without a rank get the site's; when it changes, the list names them
 // anew.
 func TestTheSiteRanksTasksThatGiveNoRank(t *testing.T) {
-	s := newRankedSite(t, task.SiteSettings{Rank: "overlap"}, nil, "a", "b", "c") // two of them run
+	s := newRankedSite(t, task.SiteSettings{SiteScheduling: task.SiteScheduling{Rank: "overlap"}}, nil, "a", "b", "c") // two of them run
 	first := s.lists[len(s.lists)-1]
 	if len(first.Classes) != 1 || first.Classes[0].Class.Rank != "overlap" {
 		t.Fatalf("the tasks are listed as %+v", s.lists)
 	}
-	s.follow(master.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName, Rank: "rest"}, Alone: true})
+	s.follow(master.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName, SiteScheduling: task.SiteScheduling{Rank: "rest"}}, Alone: true})
 	s.settle()
 	last := s.lists[len(s.lists)-1]
 	if len(last.Classes) != 1 || last.Classes[0].Class.Rank != "rest" || len(last.Add) != 1 {
@@ -167,7 +167,7 @@ func TestTheSiteRanksTasksThatGiveNoRank(t *testing.T) {
 // The queue knows such tasks without rank: so it hears that nobody can run
 // them.
 func TestRefusalsNameTheClassOfTheQueue(t *testing.T) {
-	s := newRankedSite(t, task.SiteSettings{Rank: "overlap"}, nil)
+	s := newRankedSite(t, task.SiteSettings{SiteScheduling: task.SiteScheduling{Rank: "overlap"}}, nil)
 	s.fails = true
 	s.work = []task.Lease{{ID: 8, TTL: time.Hour, Tasks: []task.LeasedTask{{Task: given("a")[0].Task, Generation: 1, Number: 1}}}}
 	s.settle()

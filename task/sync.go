@@ -299,17 +299,19 @@ type SiteSettings struct {
 	Mode       string
 	ModeSince  uint64 // the larger, the later the mode came; a restored queue may begin again
 	Draining   bool
-	RoundEvery time.Duration // 0 means driven by events
-	Prefill    int           // further tasks per slot
-	Solver     string        // who gets which task; empty means greedy
-	Rank       string        // of tasks that give none; empty means locality
-	Replicate  string        // replica policies in their order; empty means none
-	// LocalityWait is how long a free slot leaves tasks to pilots that have their
-	// inputs; 0 is not at all.
-	LocalityWait time.Duration
-	Trial        uint64 // that pilots of a fallen-back site are to answer; 0: none
-	// Secrets open the storage elements that its pilots read and write.
-	Secrets StorageSecrets
+	Trial      uint64         // that pilots of a fallen-back site are to answer; 0: none
+	Secrets    StorageSecrets // open the storage elements that its pilots read and write
+	SiteScheduling
+}
+
+// SiteScheduling is how a site's master matches tasks to pilots.
+type SiteScheduling struct {
+	RoundEvery   time.Duration // 0 means driven by events
+	Prefill      int           // further tasks per slot
+	Solver       string        // who gets which task; empty means greedy
+	Rank         string        // of tasks that give none; empty means locality
+	Replicate    string        // replica policies in their order; empty means none
+	LocalityWait time.Duration // that a free slot leaves tasks to pilots that have their inputs; 0 is none
 }
 
 // Modes of a site in which the queue matches tasks to pilots.

@@ -20,19 +20,17 @@ func NewRules(config Config) *Rules { return &Rules{Config: config} }
 // Settings returns what a site's pilots need to know of it.
 func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 	return task.SiteSettings{
-		Site:         site.Name,
-		SE:           site.SE,
-		RemoteRead:   site.RemoteRead,
-		Mode:         string(site.InForce()),
-		ModeSince:    uint64(site.ModeSince),
-		Draining:     site.Draining,
-		RoundEvery:   site.RoundEvery,
-		Prefill:      r.Config.prefill(&site),
-		Solver:       site.Solver,
-		Rank:         site.Rank,
-		Replicate:    site.Replicate,
-		LocalityWait: r.Config.localityWait(&site),
-		Trial:        uint64(site.Trial),
+		Site:       site.Name,
+		SE:         site.SE,
+		RemoteRead: site.RemoteRead,
+		Mode:       string(site.InForce()),
+		ModeSince:  uint64(site.ModeSince),
+		Draining:   site.Draining,
+		Trial:      uint64(site.Trial),
+		SiteScheduling: task.SiteScheduling{
+			RoundEvery: site.RoundEvery, Prefill: r.Config.prefill(&site), LocalityWait: r.Config.localityWait(&site),
+			Solver: site.Solver, Rank: site.Rank, Replicate: site.Replicate,
+		},
 	}
 }
 

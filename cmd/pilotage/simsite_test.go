@@ -137,8 +137,8 @@ func TestSimRunTriesSettingsOfSites(t *testing.T) {
 	if err := trial.read(command.Flags()); err != nil {
 		t.Fatal(err)
 	}
-	settings := task.SiteSettings{Solver: "exact"}
-	if trial.change(&settings.Solver, &settings.LocalityWait, &settings.Replicate); settings != (task.SiteSettings{Solver: "exact", LocalityWait: time.Minute, Replicate: "alpha(2)"}) {
+	settings := task.SiteSettings{SiteScheduling: task.SiteScheduling{Solver: "exact"}}
+	if trial.change(&settings.Solver, &settings.LocalityWait, &settings.Replicate); settings != (task.SiteSettings{SiteScheduling: task.SiteScheduling{Solver: "exact", LocalityWait: time.Minute, Replicate: "alpha(2)"}}) {
 		t.Errorf("a replay has the settings %+v", settings)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestSettingsReachMembersWhole(t *testing.T) {
 	told := task.SiteSettings{
 		Site: "siteA", SE: "https://se.example/vo", RemoteRead: true, Mode: "distributed", Draining: true,
-		RoundEvery: 20 * time.Second, Prefill: 3,
+		SiteScheduling: task.SiteScheduling{RoundEvery: 20 * time.Second, Prefill: 3},
 	}
 	data, err := encodeSettings(told)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // Format is raised when journals of earlier versions cannot be read any more.
-const Format = 4
+const Format = 5
 
 // firstLine begins a journal, with the format and the version that wrote it.
 const firstLine = "pilotage journal, format %d of pilotage %q\n"

@@ -15,7 +15,7 @@ import (
 // it has no room for.
 func TestAWorkerMakesCopies(t *testing.T) {
 	b := newWorkerBench(t)
-	b.do(worker.SiteChanged{Settings: task.SiteSettings{Site: siteName, Replicate: "alpha(2)"}})
+	b.do(worker.SiteChanged{Settings: task.SiteSettings{Site: siteName, SiteScheduling: task.SiteScheduling{Replicate: "alpha(2)"}}})
 	b.do(worker.CacheChanged{Cache: message.CacheReport{Capacity: 8 * task.MiB}})
 	var files []task.File
 	for i := range 6 {

@@ -111,7 +111,7 @@ func TestSyncReplyRoundTrip(t *testing.T) {
 			Unknown: []task.LeaseID{8}, Revoked: []task.Revoked{{Lease: 1, Task: "t"}},
 			Acks:   []task.Ack{{Attempt: attempt(t), Verdict: task.AckDuplicate, Winner: attempt(t)}},
 			Denied: []task.PeerID{"p"}, Drain: []task.PilotID{"q"}, ReportSeq: 3, Check: []task.File{file(t)},
-			Settings: task.SiteSettings{Site: "siteA", SE: "file:///se", RemoteRead: true, Mode: "distributed", Draining: true, RoundEvery: time.Second, Prefill: 1},
+			Settings: task.SiteSettings{Site: "siteA", SE: "file:///se", RemoteRead: true, Mode: "distributed", Draining: true, SiteScheduling: task.SiteScheduling{RoundEvery: time.Second, Prefill: 1}},
 		}
 		wire, err := proto.Marshal(taskpb.SyncReply(sent))
 		if err != nil {

@@ -180,9 +180,11 @@ func fromStorageCredential(in *pb.StorageCredential) task.StorageCredential {
 func FromSettings(in *pb.SiteSettings) task.SiteSettings {
 	return task.SiteSettings{
 		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()), ModeSince: in.GetModeSince(),
-		Draining: in.GetDraining(), RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()),
-		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(), LocalityWait: in.GetLocalityWait().AsDuration(),
-		Trial: in.GetTrial(), Secrets: task.SealStorage(each(in.GetStorageCredentials(), fromStorageCredential)),
+		Draining: in.GetDraining(), Trial: in.GetTrial(), Secrets: task.SealStorage(each(in.GetStorageCredentials(), fromStorageCredential)),
+		SiteScheduling: task.SiteScheduling{
+			RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()), Solver: in.GetSolver(), Rank: in.GetRank(),
+			Replicate: in.GetReplicate(), LocalityWait: in.GetLocalityWait().AsDuration(),
+		},
 	}
 }
 
