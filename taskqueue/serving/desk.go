@@ -57,6 +57,7 @@ type Desk struct {
 // guest is a pilot that calls.
 type guest struct {
 	calls []*Call // under way, the oldest first
+	most  uint64  // number of a call, by the pilot's own count
 	last  time.Time
 	told  task.PullReply // what every answer repeats until something changes
 	term  task.Term      // in which it was told
@@ -65,10 +66,20 @@ type guest struct {
 
 // newest is the newest call of a pilot; nil: none is under way.
 func (g *guest) newest() *Call {
-	if g == nil || len(g.calls) == 0 {
+	if g == nil || len(g.calls) == 0 || g.calls[len(g.calls)-1].ended {
 		return nil
 	}
 	return g.calls[len(g.calls)-1]
+}
+
+// enter takes a call in. One that comes after a later one has ended already.
+func (g *guest) enter(c *Call, number uint64) {
+	if c.ended = number != 0 && number < g.most; c.ended {
+		g.calls = slices.Insert(g.calls, 0, c)
+		return
+	}
+	g.most = max(g.most, number)
+	g.calls = append(g.calls, c)
 }
 
 // siteCalls are those of a site.
@@ -95,7 +106,7 @@ type Call struct {
 	looked time.Time
 	doing  doing
 	again  bool // something has changed since the last look
-	ended  bool // a later call of the pilot was looked at
+	ended  bool // a later call of the pilot has come before it or was looked at
 	office bool // the pilot is the master of its site
 	parked bool // it has waited
 }
@@ -151,7 +162,7 @@ func (d *Desk) arrive(now Moment, in *task.Sync, longest time.Duration, of Call)
 		g = &guest{}
 		d.pilots[c.pilot] = g
 	}
-	g.calls = append(g.calls, c)
+	g.enter(c, in.Number)
 	s := d.site(c.site)
 	s.calls = append(s.calls, c)
 	return c
@@ -263,7 +274,7 @@ func (d *Desk) Leave(now Moment, c *Call) (newest bool) {
 		s.heard = Sign{At: now.Service, Term: c.term}
 	}
 	g := d.pilots[c.pilot]
-	newest = g.newest() == c && !c.ended
+	newest = g.newest() == c
 	g.calls, g.last = slices.DeleteFunc(g.calls, func(other *Call) bool { return other == c }), now.Machine
 	return newest
 }

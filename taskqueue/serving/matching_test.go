@@ -37,6 +37,29 @@ func TestAnOvertakenPullSaysNothingOfItsPilot(t *testing.T) {
 	}
 }
 
+// A call that was given up may be served long after a later one has ended.
+func TestAPullThatComesAfterALaterOneSaysNothingOfItsPilot(t *testing.T) {
+	desk := NewDesk(DefaultHolds)
+	matching := NewMatching(Turns{
+		Rules: taskqueue.NewRules(taskqueue.DefaultConfig()), Clock: func() taskqueue.Instant { return taskqueue.Instant(time.Hour) },
+	}, desk, func() {})
+	moment := Moment{Service: taskqueue.Instant(time.Hour), Machine: time.Unix(1000, 0)}
+	for _, said := range []struct {
+		number uint64
+		free   int
+	}{{5, 2}, {4, 7}} {
+		in := &task.Pull{Sync: task.Sync{Site: "siteA", Pilot: "p-a", Number: said.number, Capacity: task.Capacity{Slots: 9, FreeSlots: said.free}}}
+		call := desk.Pull(moment, in, nil, func() {})
+		matching.Hear(call, in)
+		if free := matching.capacity("siteA").FreeSlots; free != 2 {
+			t.Errorf("call %d: the pilot has %d free slots, it has said 2 last", said.number, free)
+		}
+		if newest := desk.Leave(moment, call); newest != (said.number == 5) {
+			t.Errorf("call %d is the newest: %t", said.number, newest)
+		}
+	}
+}
+
 // Sites are read for those that match nothing themselves: where there is none, nobody looks.
 func TestSitesWithMastersAreNotLookedAfter(t *testing.T) {
 	looks, store := 0, mem.New()
