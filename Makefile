@@ -128,10 +128,12 @@ LARGE_STORMS := 2
 FIRST   = $$(printf %d 0x$$(git rev-parse HEAD 2>/dev/null | grep -o '^.\{8\}' || echo 3dabd8bc))
 
 .PHONY: storms
-storms: ## Play STORMS=n whole grids under faults (sim/world), LARGE_STORMS=n large ones; others for each commit
-	$(STATIC) go build -o bin/soak ./sim/soak
-	bin/soak -seeds $(STORMS) -first $(FIRST)
-	bin/soak -large -seeds $(LARGE_STORMS) -first $(FIRST)
+storms: ## Play STORMS=n whole grids under faults (sim/world), others for each commit
+	$(STATIC) go run ./sim/soak -seeds $(STORMS) -first $(FIRST)
+
+.PHONY: large-storms
+large-storms: ## Play LARGE_STORMS=n large grids for a day of theirs, others for each commit
+	$(STATIC) go run ./sim/soak -large -seeds $(LARGE_STORMS) -first $(FIRST)
 
 .PHONY: test-long
 test-long: ## Run all tests with many more seeds and rounds (about an hour)

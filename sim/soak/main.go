@@ -35,8 +35,8 @@ var (
 
 func main() {
 	flag.Parse()
-	debug.SetGCPercent(1600) // runs are short, and make garbage
-	debug.SetMemoryLimit(1 << 30)
+	debug.SetGCPercent(1600)                                 // runs are short, and make garbage
+	debug.SetMemoryLimit(int64(runtime.GOMAXPROCS(0)) << 30) // one for each run
 	if *one != 0 {
 		os.Exit(tell())
 	}

@@ -65,7 +65,7 @@ func (k *kind[K, R]) decodeInto(t *tx, row Row, at *R) (number uint64, err error
 	if kept.number, err = k.decodeAnew(t, row.Value, &kept.record); err != nil {
 		return 0, err
 	}
-	t.decoded.Add(name, decoded{row.Value, kept})
+	t.decoded.Add(name, decoded{bytes.Clone(row.Value), kept})
 	*at = kept.record
 	k.codec.Own(at)
 	return kept.number, nil
