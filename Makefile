@@ -132,7 +132,7 @@ storms: ## Play STORMS=n whole grids under faults (sim/world), others for each c
 	$(STATIC) go run ./sim/soak -seeds $(STORMS) -first $(FIRST)
 
 .PHONY: large-storms
-large-storms: ## Play LARGE_STORMS=n large grids for a day of theirs, others for each commit
+large-storms: ## Play LARGE_STORMS=n large grids for a day of virtual time, others for each commit
 	$(STATIC) go run ./sim/soak -large -seeds $(LARGE_STORMS) -first $(FIRST)
 
 .PHONY: test-long

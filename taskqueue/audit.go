@@ -92,7 +92,7 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// auditing is what a turn has done that its audit log is to tell.
+// auditing are the entries that a turn adds to the audit log.
 type auditing struct {
 	turn    *Turn
 	entries []AuditEntry
@@ -126,8 +126,8 @@ func (s *SiteSettings) changes(before *SiteSettings) string {
 	return task.Brief(strings.Join(changed, "; "))
 }
 
-// audited notes where an attempt ran, and for whom.
-func (j *outcomes) audited(kind string, site task.Site, o *task.Outcome, state AttemptState) {
+// auditAttempt notes where an attempt ran, and for whom.
+func (j *outcomes) auditAttempt(kind string, site task.Site, o *task.Outcome, state AttemptState) {
 	e := AuditEntry{
 		Kind: kind, Subject: o.Attempt.String(), Site: site, Pilot: o.Attempt.Pilot, Process: o.Process, Started: o.Started, Ended: o.Ended, Note: attemptNotes[state],
 	}

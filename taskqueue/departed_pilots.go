@@ -211,7 +211,7 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string) bool
 	}
 	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
 	j.attempts.touch(id)
-	j.audited(AuditLost, site.Name, &a.Outcome, AttemptLost)
+	j.auditAttempt(AuditLost, site.Name, &a.Outcome, AttemptLost)
 	if s := j.tasks.held[id.Task]; s != nil && s.State.Terminal() {
 		j.catalogue.discardLosers(s)
 	}

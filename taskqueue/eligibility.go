@@ -44,7 +44,7 @@ func (s *SiteRecord) Reaches(owner task.Site) bool {
 	return owner == s.Name || s.RemoteRead && (s.Reach == nil || slices.Contains(s.Reach, owner))
 }
 
-// readers returns the sites that can read a file; loadSites comes first.
+// readersOf returns the sites that can read a file; sites.loadAll comes first.
 func (c *catalogue) readersOf(f *FileRecord) siteSet {
 	if set, known := c.readable[f.LFN]; known {
 		return set

@@ -181,7 +181,7 @@ func (j *judgement) record(o *task.Outcome, state AttemptState) {
 	if len(o.Stdout)+len(o.Stderr) > 0 {
 		check(j.Attempts().SaveLog(o.Attempt, tail(o.Stdout), tail(o.Stderr)))
 	}
-	j.outcomes.audited(AuditRan, j.site.Name, o, state)
+	j.outcomes.auditAttempt(AuditRan, j.site.Name, o, state)
 	kept := *o
 	kept.Stdout, kept.Stderr = nil, nil
 	j.attempts.put(o.Attempt, &Attempt{State: state, Outcome: kept, Known: j.Clock})

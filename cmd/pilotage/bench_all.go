@@ -53,7 +53,7 @@ that are for larger runs say so: pilotage bench NAME measures those.`,
 	}
 }
 
-// benchParts lists the short forms.
+// parts lists the short forms.
 func (a *benches) parts(setup bench.Setup) []benchPart {
 	noop := func(name string, taskTime time.Duration, tasks int) benchPart {
 		n := bench.Noop{Setup: setup, Pilots: 2, Slots: 2, Tasks: tasks, TaskTime: taskTime, Sandbox: "auto"}

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/factory/service"
 )
 
-// newFactoryCheck sends one pilot that only checks its node.
+// check sends one pilot that only checks its node.
 func (a factoryCommands) check(f *factorySettings) *cobra.Command {
 	var wait time.Duration
 	command := &cobra.Command{

@@ -33,7 +33,7 @@ type app struct {
 	endProfile  func() // set while one is written
 }
 
-// Commands that have a first name in common, and what they share.
+// Each has the commands of one group: `pilotage access ...`, `pilotage site ...`.
 type (
 	accessCommands   struct{ *app }
 	factoryCommands  struct{ *app }

@@ -25,7 +25,9 @@ const (
 // large names the types of the module in this folder that are too large. Generated ones
 // and those of tests may be.
 func large() (found []string, err error) {
-	list, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly", "./...").Output()
+	command := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly", "./...")
+	command.Stderr = os.Stderr
+	list, err := command.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}

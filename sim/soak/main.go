@@ -35,12 +35,20 @@ var (
 
 func main() {
 	flag.Parse()
-	debug.SetGCPercent(1600)                                 // runs are short, and make garbage
-	debug.SetMemoryLimit(int64(runtime.GOMAXPROCS(0)) << 30) // one for each run
+	debug.SetGCPercent(1600) // runs are short, and make garbage
+	debug.SetMemoryLimit(int64(atOnce()) << 30)
 	if *one != 0 {
 		os.Exit(tell())
 	}
 	os.Exit(profiled(soak))
+}
+
+// atOnce is how many runs go on at one time; each has a GiB.
+func atOnce() int {
+	if *seeds > 0 {
+		return min(*seeds, runtime.GOMAXPROCS(0))
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 // profiled writes a profile of a run, if one is asked for.
@@ -109,10 +117,11 @@ func (t *tally) add(p world.Plan, r *world.Result) {
 	for kind, n := range r.Injected {
 		t.injected[kind] += n
 	}
-	t.recoveries = append(t.recoveries, r.Recovery)
 	t.virtual += r.Virtual
 	t.started += r.Started
-	if len(r.Wrong) > 0 {
+	if len(r.Wrong) == 0 {
+		t.recoveries = append(t.recoveries, r.Recovery)
+	} else {
 		t.failed = append(t.failed, p.Seed)
 		fmt.Printf("seed %d: %s\nits story: %s\n", p.Seed, r.Wrong[0], p.Command())
 	}
@@ -126,7 +135,7 @@ func soak() (code int) {
 	var next atomic.Uint64
 	var over atomic.Bool
 	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for range atOnce() {
 		workers.Go(func() {
 			for !over.Load() {
 				i := next.Add(1) - 1

@@ -178,6 +178,7 @@ func (q *queue) workflow(id task.WorkflowID) taskqueue.Workflow {
 	return q.flow
 }
 
+// workflows returns those of a name, of all names for "", at most 1,000.
 func (q *queue) workflows(name string) []taskqueue.Workflow {
 	return read(q, func(t *taskqueue.Turn) ([]taskqueue.Workflow, error) { return t.Workflows().List("", name, "", 1000) })
 }

@@ -14,7 +14,7 @@ type Result struct {
 	Story    []string       // who did what when
 	Trace    string         // hash of the story and of all that was sent
 	Injected map[string]int // faults that have happened, by kind
-	Recovery time.Duration  // from the end of the faults to the end of all work
+	Recovery time.Duration  // from the end of the faults to the end of all work; 0: the run ended before
 	Virtual  time.Duration  // that the run took
 	Tasks    int
 	Started  int // payloads

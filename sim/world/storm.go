@@ -10,7 +10,7 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// storm is a world in which the faults of a plan happen.
+// storm has the faults of a plan happen in a world.
 type storm struct {
 	*timeline
 	world    *world

@@ -23,7 +23,7 @@ type Judge interface {
 	Fatalf(format string, args ...any)
 }
 
-// timeline is a run as it goes on: its time and network, its chance, its story, and who
+// timeline is a run as it goes on: its time and network, its random numbers, its story, and who
 // is told what is wrong.
 type timeline struct {
 	judge  Judge
@@ -135,7 +135,9 @@ func (t *timeline) after(d time.Duration, do func()) { t.net.After(d, do) }
 func (t *timeline) run(d time.Duration) { t.net.Run(d, nil) }
 
 // runUntil lets time pass until something holds, at most for a while.
-func (t *timeline) runUntil(most time.Duration, so func() bool) bool { return t.net.Run(most, so) }
+func (t *timeline) runUntil(limit time.Duration, holds func() bool) bool {
+	return t.net.Run(limit, holds)
+}
 
 // addSite adds a site that has a storage element, unless change takes it away.
 func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *site {

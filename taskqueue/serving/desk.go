@@ -56,12 +56,12 @@ type Desk struct {
 
 // guest is a pilot that calls.
 type guest struct {
-	calls []*Call // under way, the oldest first
-	most  uint64  // number of a call, by the pilot's own count
-	last  time.Time
-	told  task.PullReply // what every answer repeats until something changes
-	term  task.Term      // in which it was told
-	ever  bool
+	calls   []*Call // under way, the oldest first
+	highest uint64  // number of its calls so far, by its own count
+	last    time.Time
+	told    task.PullReply // what every answer repeats until something changes
+	term    task.Term      // in which it was told
+	ever    bool
 }
 
 // newest is the newest call of a pilot; nil: none is under way.
@@ -74,11 +74,11 @@ func (g *guest) newest() *Call {
 
 // enter takes a call in. One that comes after a later one has ended already.
 func (g *guest) enter(c *Call, number uint64) {
-	if c.ended = number != 0 && number < g.most; c.ended {
+	if c.ended = number != 0 && number < g.highest; c.ended {
 		g.calls = slices.Insert(g.calls, 0, c)
 		return
 	}
-	g.most = max(g.most, number)
+	g.highest = max(g.highest, number)
 	g.calls = append(g.calls, c)
 }
 
@@ -138,8 +138,9 @@ func NewDesk(holds Holds) *Desk {
 }
 
 // Sync enters a master's call, so that no change is missed from now on. The pilot's older
-// one ends when this one was looked at: a refused one disturbs nothing. wake is called
-// when Next has another answer than before; it must neither block nor call the desk.
+// one ends when this one was looked at; one that comes after a later one has ended
+// already. wake is called when Next has another answer than before; it must neither block
+// nor call the desk.
 func (d *Desk) Sync(now Moment, in *task.Sync, by *Connection, wake func()) *Call {
 	return d.arrive(now, in, d.holds.Sync, Call{by: by, wake: wake})
 }
@@ -220,7 +221,7 @@ func (d *Desk) Looked(now Moment, c *Call, reply *task.PullReply, office bool) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	c.looked, c.office = now.Machine, office
-	if s := d.site(c.site); office && (s.newest == nil || s.newest.number <= c.number) {
+	if s := d.site(c.site); office && !c.ended && (s.newest == nil || s.newest.number <= c.number) {
 		s.newest, s.heard = c, Sign{At: now.Service, Term: c.term}
 	}
 	g := d.pilots[c.pilot]

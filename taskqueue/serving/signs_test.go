@@ -70,3 +70,25 @@ func TestBrokenOffIsWhatNothingSpeaksAgainst(t *testing.T) {
 		})
 	}
 }
+
+// A call that comes after a later one of its pilot is no sign of life: the later one, which
+// is parked, still is.
+func TestACallThatComesTooLateIsNoSignOfLife(t *testing.T) {
+	machine := time.Now()
+	moment := func(d time.Duration) Moment { return Moment{taskqueue.Instant(d), machine.Add(d)} }
+	desk, term := NewDesk(DefaultHolds), task.Term{Epoch: 2, Peer: "m"}
+	look := func(at Moment, number uint64) *Call {
+		in := &task.Pull{Sync: task.Sync{Site: "s", Pilot: "m", Term: term, Hold: time.Minute, Number: number}}
+		c := desk.Pull(at, in, nil, func() {})
+		desk.Looked(at, c, &task.PullReply{}, true)
+		return c
+	}
+	first := look(moment(time.Second), 5)
+	look(moment(2*time.Second), 5) // which is parked
+	desk.Leave(moment(2*time.Second), first)
+	desk.Leave(moment(3*time.Second), look(moment(3*time.Second), 4))
+	now := taskqueue.Instant(8 * time.Second)
+	if sign, heard := desk.Heard("s", now); !heard || sign.At != now {
+		t.Errorf("heard at %v, a call of it is parked at %v", sign.At, now)
+	}
+}

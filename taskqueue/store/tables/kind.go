@@ -51,7 +51,7 @@ func (k *kind[K, R]) decode(t *tx, row Row) (found stored[R], err error) {
 
 // decodeInto decodes a record in the place where it is wanted, as some are large.
 func (k *kind[K, R]) decodeInto(t *tx, row Row, at *R) (number uint64, err error) {
-	if !k.often {
+	if !k.often || len(row.Value) > longestDecoded {
 		return k.decodeAnew(t, row.Value, at)
 	}
 	name := string(k.table.in(row.Key))
@@ -95,8 +95,12 @@ type decoded struct {
 	record any // *stored[R]
 }
 
-// mostDecoded bounds the records that a store keeps decoded.
-const mostDecoded = 1 << 12
+// A store keeps so many records decoded, each of so many bytes at most; who reads more of
+// them in turn decodes them anew.
+const (
+	mostDecoded    = 1 << 12
+	longestDecoded = 16 << 10
+)
 
 // damaged tells that a record cannot be what was written.
 func (t *tx) damaged(table Table, err error) error {

@@ -164,7 +164,12 @@ func structForm(t reflect.Type) form {
 		return append(blob, 0)
 	}
 	zero := func(at unsafe.Pointer) bool {
-		return !slices.ContainsFunc(fields, func(f field) bool { return !f.form.zero(f.of(at)) })
+		for i := range fields {
+			if !fields[i].form.zero(fields[i].of(at)) {
+				return false
+			}
+		}
+		return true
 	}
 	read := func(source *source, at unsafe.Pointer) error {
 		next := 0 // fields mostly come in their order

@@ -13,5 +13,8 @@
 //	list:   count wire value*
 //	map:    count wire wire (key value)*
 //
+// How a type is stored is worked out once; fields are then reached by their addresses
+// (package unsafe), as a queue encodes and decodes all the time.
+//
 // The package starts no goroutine and is safe for concurrent use.
 package record
