@@ -54,6 +54,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		2300001317: "pilots that held what another attempt had made counted as holders of a lost file of the same name",
 		2300002700: "a copy of a lost attempt that came late was kept with another attempt's bad one, and deleted as well",
 		1711001877: "a master was still asking for its office while nothing was to happen",
+		2500001701: "a call that came after a later one of its pilot showed the pilot's slots as they had been",
+		2002791428: "a storm did not count lost attempts whose pilots had come back",
+		2002791649: "a storm took the only copy of a file, which was said to be bad, for a loser's",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {

@@ -183,7 +183,7 @@ func (s *storm) retryAgain(flow task.WorkflowID) {
 	for _, state := range s.queue.tasks(flow) {
 		hosts := make(map[string]bool)
 		for _, a := range s.queue.attempts(state.ID) {
-			if a.State == taskqueue.AttemptLost {
+			if a.State == taskqueue.AttemptLost || a.State == taskqueue.AttemptDuplicate { // which may have come back since
 				hosts[s.queue.pilot(a.Outcome.Attempt.Pilot).Host] = true
 			}
 		}
@@ -356,8 +356,8 @@ func (s *storm) judgeCopies() {
 		for _, replica := range f.Replicas {
 			named[replica.URL] = true
 		}
-		for _, bad := range f.Bad { // one that a good one may be, under another URL, goes with the file
-			if slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return task.CopyName(r.URL) == task.CopyName(bad.URL) }) {
+		for _, bad := range f.Bad { // one that a good one may be, under another URL, goes with the file, as all do while there is none
+			if len(f.Replicas) == 0 || slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return task.CopyName(r.URL) == task.CopyName(bad.URL) }) {
 				named[bad.URL] = true
 			}
 		}
