@@ -11,7 +11,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # The binary, the tools and the checks share one flavour (no cgo, trimmed
 # paths), so that a cold machine compiles the dependencies once for all of
 # them. Tests need cgo for the race detector and are the other flavour. A third one would
-# take two minutes of a processor more.
+# take two more minutes of processor time.
 STATIC := CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 
 # `go test -json` goes through internal/ci, which prints the usual summary

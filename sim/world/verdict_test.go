@@ -7,7 +7,11 @@ func TestWhatEndsAJudgeIsFound(t *testing.T) {
 	found, plan := &findings{}, DrawPlan(1, false)
 	s := newStorm(found, &plan)
 	func() {
-		defer func() { _ = recover() }()
+		defer func() {
+			if ended := recover(); ended != (givenUp{}) {
+				t.Errorf("the judge ended with %v", ended)
+			}
+		}()
 		s.comesToRest(func() { s.judge.Fatalf("no view of the queue") })
 	}()
 	if len(found.wrong) != 1 {

@@ -55,17 +55,16 @@ func (k *kind[K, R]) decodeInto(t *tx, row Row, at *R) (number uint64, err error
 		return k.decodeAnew(t, row.Value, at)
 	}
 	name := string(k.table.in(row.Key))
-	if known, is := t.decoded.Get(name); is && bytes.Equal(known.value, row.Value) {
-		before := known.record.(*stored[R])
-		*at = before.record
-		k.codec.Own(at)
-		return before.number, nil
+	known, is := t.decoded.Get(name)
+	if !is || !bytes.Equal(known.value, row.Value) {
+		anew := &stored[R]{}
+		if anew.number, err = k.decodeAnew(t, row.Value, &anew.record); err != nil {
+			return 0, err
+		}
+		known = decoded{bytes.Clone(row.Value), anew}
+		t.decoded.Add(name, known)
 	}
-	kept := &stored[R]{}
-	if kept.number, err = k.decodeAnew(t, row.Value, &kept.record); err != nil {
-		return 0, err
-	}
-	t.decoded.Add(name, decoded{bytes.Clone(row.Value), kept})
+	kept := known.record.(*stored[R])
 	*at = kept.record
 	k.codec.Own(at)
 	return kept.number, nil
