@@ -40,9 +40,7 @@ func (s *storm) verdict() {
 	if !s.agrees() {
 		s.judge.Errorf("pilots of a site have another master than the queue")
 	}
-	calls := s.queue.link.calls
-	s.run(quietTime)
-	if calls = s.queue.link.calls - calls; calls > s.quietCalls() {
+	if calls := s.quietly(); calls > s.quietCalls() {
 		s.judge.Errorf("%d calls in %s in which nothing happened", calls, quietTime)
 	}
 	s.queue.atAGlance(func() {
@@ -52,6 +50,25 @@ func (s *storm) verdict() {
 	s.stopsCancelled()
 	s.retriesInTime()
 	s.clearsAway()
+}
+
+// quietly waits for quietTime in which no pilot has come or gone, and counts the calls in it.
+func (s *storm) quietly() (calls int) {
+	for end := s.now() + restLimit; ; {
+		living, before := s.living(), s.queue.link.calls
+		s.run(quietTime)
+		calls = s.queue.link.calls - before
+		if slices.Equal(living, s.living()) || s.now() >= end {
+			return calls
+		}
+	}
+}
+
+func (s *storm) living() (all []*node) {
+	for _, site := range s.world.sites {
+		all = append(all, site.live()...)
+	}
+	return all
 }
 
 // quietCalls is how many calls there may be in quietTime in which nothing happens: one a
