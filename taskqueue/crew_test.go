@@ -25,6 +25,7 @@ type crew struct {
 	running map[task.ID]*attempt
 	ended   []task.Outcome // not acknowledged
 	next    task.Sync      // what the next Sync will tell
+	roll    uint64         // that the queue has called
 	reply   task.SyncReply
 }
 
@@ -159,6 +160,12 @@ func (c *crew) message() task.Sync {
 
 // take books a reply as a master does.
 func (c *crew) take(reply task.SyncReply) {
+	if reply.Roll != c.roll && c.roll != 0 {
+		for _, m := range c.members {
+			m.listed = false
+		}
+	}
+	c.roll = reply.Roll
 	c.reply = reply
 	c.acknowledge(reply.Acks)
 	c.hold(reply.Leases)

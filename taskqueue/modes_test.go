@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -27,5 +28,24 @@ func TestModesOfSites(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, taskqueue.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("mode %q: %v", c.mode, err)
 		}
+	}
+}
+
+// TestPilotsThatFellSilentInAnotherModeAreMetAgain: their way to the queue was cut
+// while they were to speak for themselves, and their master missed nothing.
+func TestPilotsThatFellSilentInAnotherModeAreMetAgain(t *testing.T) {
+	a := newGrid(t).addSite("A")
+	a.join("master", 1)
+	a.join("other", 1)
+	a.sync()
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{Mode: taskqueue.ModeCentralized}})
+	a.must(func(turn *taskqueue.Turn) error {
+		return a.rules.Tend(turn, "A", &taskqueue.Care{Silent: []task.PilotID{a.members[0].id, a.members[1].id}})
+	})
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{Mode: taskqueue.ModeDistributed}})
+	a.sync() // it hears that it is to meet all of them
+	a.sync()
+	if site := a.siteRecord("A"); site.Pilots != 2 || site.Registered != 2 {
+		t.Errorf("%d pilots with %d slots are counted, want 2 with 2", site.Pilots, site.Registered)
 	}
 }

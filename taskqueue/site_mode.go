@@ -73,6 +73,9 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 		return
 	}
 	site.Orphans = now.Central()
+	if !now.Central() { // of whom the queue took for silent meanwhile, the master may have missed nothing
+		q.office.callRoll(site, site.Roll+1)
+	}
 	q.sites.look(site)
 	site.Refused = nil // in the other mode it is somebody else's business
 	for _, lease := range q.leasing.leasesOf(site.Name) {

@@ -58,6 +58,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		2002791428: "a storm did not count lost attempts whose pilots had come back",
 		2002791649: "a storm took the only copy of a file, which was said to be bad, for a loser's",
 		2600001107: "a pilot came at the very moment at which a storm judged what the queue had been told",
+		2600001236: "pilots that had been cut off from the queue while it matched for their site stayed dead for it afterwards",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
