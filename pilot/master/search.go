@@ -129,13 +129,18 @@ func (f *searches) searchFilesOf(at *step, site *site, pilot task.PilotID) {
 }
 
 // check looks for files that nobody may have any more, as the queue says, unless it
-// is being told what became of them. A copy on storage that is known here it does
-// not know: it may have been put back to a backup.
-func (f *searches) check(at *step, site *site, outbox *outbox, files []task.File) {
+// is being told what became of them. The queue's word on them counts: put back to a
+// backup, it knows neither copies that are known here nor who has made a file before.
+func (f *searches) check(at *step, holding *holding, files []task.File) {
 	for _, file := range files {
-		if !outbox.tellsFate(file) {
-			f.watch(at, site, file)
+		if holding.outbox.tellsFate(file) {
+			continue
 		}
+		holding.site.learnFile(at, &holding.outbox, file)
+		if s := f.byName[file.LFN]; s != nil && s.file.Producer != file.Producer {
+			f.endWatch(at, holding, s)
+		}
+		f.watch(at, &holding.site, file)
 	}
 }
 

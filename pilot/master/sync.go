@@ -252,7 +252,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	if !m.own.on { // after the first answer: what the master before thought of the nodes
 		m.holding.site.roster.nodes.Restore(m.now, reply.Nodes)
 	}
-	m.searches.check(&m.step, &m.holding.site, &m.holding.outbox, reply.Check)
+	m.searches.check(&m.step, &m.holding, reply.Check)
 	m.searches.drop(&m.step, &m.holding.site, &m.holding.outbox, reply.Drop)
 	for _, pilot := range reply.Drain {
 		if w := m.holding.site.roster.members[pilot]; w != nil && !w.draining {

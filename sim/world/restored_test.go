@@ -2,9 +2,11 @@ package world
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -171,4 +173,75 @@ func onTheWay(w *world) (found int) {
 		}
 	}
 	return found
+}
+
+// What was made before the queue went back to a backup is made again; then the pilot that
+// has made it dies before any storage element has it. Its site's master, which knows both
+// and is asked for the second, tells that it is lost, and it is made once more.
+func TestWhatWasMadeTwiceAndIsLostIsMadeAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	w.start(s, 3, 1)
+	s.down = true
+	flow := w.submit("flow", one("maker", makes("m")))
+	before := w.queue.backup()
+	w.makerOf("m")
+	w.goBack(before)
+	maker := w.makerOf("m")
+	w.goBack(w.queue.backup()) // it asks for what it knows at every start
+	w.run(20 * time.Second)
+	if maker == s.master() {
+		t.Fatal("the master has made it: this tests nothing")
+	}
+	maker.kill()
+	s.down = false
+	w.finish(flow, 30*time.Minute)
+}
+
+// Without storage a file is searched for when its maker is gone, and is found in another
+// cache. The queue goes back to a backup, and what is made again is lost as well: it is
+// looked for by itself, and made once more.
+func TestWhatIsMadeAgainIsLookedForByItself(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", withoutStorage)
+	pilots := w.start(s, 5, 1)
+	w.run1 = func(id task.ID, _ *node) time.Duration {
+		if id.Name() == "long" {
+			return 10 * time.Minute
+		}
+		return time.Second
+	}
+	flow := w.submit("flow", one("maker", makes("m")), one("long", makes("l")), one("reader", reads("m", "l"), makes("r")))
+	before := w.queue.backup()
+	maker := w.makerOf("m")
+	busy := pilots[slices.IndexFunc(pilots, func(n *node) bool { return len(n.running()) > 0 })]
+	busy.files.CopyIn(w.fileNamed("m").File, func(worker.CopiedIn) {})
+	w.run(time.Second)
+	maker.kill()
+	w.run(10 * time.Second)
+	w.goBack(before)
+	w.makerOf("m").kill()
+	if !w.runUntil(30*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+		t.Errorf("the workflow does not end: %v", w.queue.workflow(flow).Counts)
+	}
+}
+
+// fileNamed returns what the queue has recorded of a file.
+func (w *world) fileNamed(name string) taskqueue.FileRecord {
+	files := w.queue.files()
+	return files[slices.IndexFunc(files, func(f taskqueue.FileRecord) bool { return f.LFN.Local() == name })]
+}
+
+// makerOf waits until a file is made, and returns the pilot that has made it.
+func (w *world) makerOf(name string) *node {
+	if !w.runUntil(time.Minute, func() bool { return !w.fileNamed(name).Producer.IsZero() }) {
+		w.judge.Fatalf("%s is not made", name)
+	}
+	return w.peers[w.queue.pilot(w.fileNamed(name).Producer.Pilot).Peer]
+}
+
+// goBack puts the queue back to a copy.
+func (w *world) goBack(to backup) {
+	w.queue.stop()
+	w.queue.restore(to)
 }
