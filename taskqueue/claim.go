@@ -77,7 +77,7 @@ func (q *queue) missMaster(site *SiteRecord, c *Claim) {
 func (m *office) claimant(site *SiteRecord, id task.PilotID) *PilotRecord {
 	pilot := m.pilots.one(id)
 	if pilot == nil {
-		end(fmt.Errorf("%w: pilot %s of site %s", ErrStranger, id, site.Name))
+		end(unknownPilot(id))
 	}
 	if pilot.Site != site.Name {
 		end(refused("pilot %s belongs to site %s, not to %s", id, pilot.Site, site.Name))
@@ -85,7 +85,14 @@ func (m *office) claimant(site *SiteRecord, id task.PilotID) *PilotRecord {
 	if site.denies(pilot.Peer) {
 		end(refused("the membership of pilot %s was revoked", id))
 	}
+	if pilot.State == PilotLeft && pilot.Reason == outdated {
+		end(fmt.Errorf("%w: pilot %s is of a release before, and site %s has gone over to the next", ErrStranger, id, site.Name))
+	}
 	return pilot
+}
+
+func unknownPilot(id task.PilotID) error {
+	return fmt.Errorf("%w: pilot %s registered after the backup that the queue was put back to", ErrStranger, id)
 }
 
 // judge tells why a claim is granted, or else why it is refused; neither to a

@@ -16,10 +16,10 @@ func (s *SiteRecord) denies(peer task.PeerID) bool { return slices.Contains(s.De
 // revive counts a pilot as live, from now on or again.
 func (m *members) revive(site *SiteRecord, pilot *PilotRecord) {
 	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
-	if pilot.Drain {
-		pilot.State = PilotDraining
-	}
 	m.pilots.touch(pilot.ID)
+	if pilot.Drain { // it may not have heard of that
+		m.drain(site, pilot)
+	}
 	site.Pilots++
 	site.Registered += pilot.Slots
 	m.sites.touch(site.Name)

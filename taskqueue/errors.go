@@ -20,9 +20,10 @@ var (
 	ErrStaleTerm = errors.New("stale term")
 	// ErrRefused: the caller may not do this, now or at all.
 	ErrRefused = errors.New("refused")
-	// ErrStranger: the caller shows a membership that the queue has no record of,
-	// as after it was put back to a backup.
-	ErrStranger = errors.New("the queue does not know this pilot, which registered after the backup that the queue was put back to: start a new pilot")
+	// ErrStranger: the caller shows a membership that does not count any more: the queue
+	// has no record of it, as after it was put back to a backup, or it is of a release
+	// before that of its site.
+	ErrStranger = errors.New("this pilot is not a member any more: start a new one")
 	// ErrLimit: more than the queue takes.
 	ErrLimit = errors.New("over the limit")
 )

@@ -2,7 +2,6 @@ package taskqueue
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -228,7 +227,7 @@ func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID)
 	site := q.sites.need(name)
 	pilot := q.pilots.one(id)
 	if pilot == nil {
-		end(fmt.Errorf("%w: pilot %s", ErrStranger, id))
+		end(unknownPilot(id))
 	}
 	if !site.InForce().Central() || site.Draining || pilot.State != PilotAlive || pilot.Site != name {
 		return task.Lease{}, nil

@@ -48,6 +48,7 @@ func (q *queue) keepApart(site *SiteRecord, reg *Registration) (wait string) {
 	case reg.Overlay == site.Overlay:
 		return ""
 	case site.Pilots == 0:
+		q.members.outdate(site)
 		site.Overlay = reg.Overlay
 		q.sites.touch(site.Name)
 		return ""
@@ -55,9 +56,21 @@ func (q *queue) keepApart(site *SiteRecord, reg *Registration) (wait string) {
 		end(refused("the pilots of site %s speak protocol %d with each other, and this one %d: start it with the present release", site.Name, site.Overlay, reg.Overlay))
 	}
 	for _, p := range q.pilots.alive(site.Name) {
-		q.drain(site, p)
+		q.members.drain(site, p)
 	}
 	return fmt.Sprintf("%s of site %s that speak an older protocol are drained first", task.Counted(site.Pilots, "pilot"), site.Name)
+}
+
+// outdated is the reason of pilots that were taken for dead when their site went over
+// to the next protocol: could they come back, nobody would understand them.
+const outdated = "its site has gone over to the next release"
+
+func (m *members) outdate(site *SiteRecord) {
+	for _, p := range m.pilots.of(read(m.Pilots().OfSite(site.Name, PilotDead))) {
+		p.State, p.Reason = PilotLeft, outdated
+		m.pilots.touch(p.ID)
+	}
+	site.Silenced = nil
 }
 
 func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) Registered {

@@ -151,19 +151,20 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) (err error) {
 		end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
 	}
 	q.audit.add(AuditEntry{Kind: AuditDrained, Subject: string(id), Site: site.Name, Node: pilot.Node(), Pilot: id, Job: pilot.BatchJob})
-	q.drain(site, pilot)
+	q.members.drain(site, pilot)
 	return nil
 }
 
-func (q *queue) drain(site *SiteRecord, pilot *PilotRecord) {
+// drain has a live pilot told, from now on or again, that it is to leave.
+func (m *members) drain(site *SiteRecord, pilot *PilotRecord) {
 	pilot.Drain, pilot.State = true, PilotDraining
-	q.pilots.touch(pilot.ID)
+	m.pilots.touch(pilot.ID)
 	if !slices.Contains(site.Drain, pilot.ID) {
 		site.Drain = append(site.Drain, pilot.ID)
-		q.sites.touch(site.Name)
+		m.sites.touch(site.Name)
 	}
-	q.Effects.wake(site.Name)
-	q.Effects.wakePilot(pilot.ID)
+	m.Effects.wake(site.Name)
+	m.Effects.wakePilot(pilot.ID)
 }
 
 // Deny revokes a pilot's membership, named by its pilot id or peer id: the

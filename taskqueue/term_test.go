@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -336,6 +337,64 @@ func TestDrainReachesSiteAndPilot(t *testing.T) {
 		t.Error("a site that is drained no more gets nothing")
 	}
 	g.check()
+}
+
+// A pilot that was taken for dead while it was to be told that it is drained is told when
+// it is back.
+func TestADrainedPilotThatComesBackIsToldAgain(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	two := a.join("peer2", 1)
+	a.sync()
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.DrainPilot(turn, two.id) })
+	a.next.Departed = []task.Departure{{Pilot: two.id, Dead: true}}
+	if reply := a.sync(); len(reply.Drain) != 0 {
+		t.Errorf("a dead pilot is to leave: %v", reply.Drain)
+	}
+	a.next.Joined = []task.PilotID{two.id}
+	if reply := a.sync(); !slices.Equal(reply.Drain, []task.PilotID{two.id}) {
+		t.Errorf("to leave, now that it is back: %v", reply.Drain)
+	}
+	g.check()
+}
+
+// Pilots that were taken for dead before their site went over to the next protocol do not
+// come back: nobody there understands them.
+func TestPilotsOfTheReleaseBeforeDoNotComeBack(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A", func(s *taskqueue.SiteRecord) { s.SE = "file:///se" })
+	old := a.join("peer1", 1)
+	a.sync()
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{Mode: taskqueue.ModeCentralized, SE: "file:///se"}})
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Tend(turn, "A", &taskqueue.Care{Silent: []task.PilotID{old.id}})
+	})
+	g.must(func(turn *taskqueue.Turn) error {
+		_, err := g.rules.Register(turn, taskqueue.Registration{Site: "A", Peer: "peer2", Overlay: 1, PilotDescription: taskqueue.PilotDescription{Slots: 1}})
+		return err
+	})
+	for call, do := range map[string]func(turn *taskqueue.Turn) error{
+		"pull": func(turn *taskqueue.Turn) error {
+			_, err := g.rules.Pull(turn, &task.Pull{Sync: task.Sync{Site: "A", Pilot: old.id}}, task.Capacity{})
+			return err
+		},
+		"claim": func(turn *taskqueue.Turn) error {
+			_, err := g.rules.Claim(turn, taskqueue.Claim{Site: "A", Pilot: old.id, Expected: a.siteRecord("A").Term})
+			return err
+		},
+		"word that it reaches nobody": func(turn *taskqueue.Turn) error {
+			_, err := g.rules.Unreachable(turn, taskqueue.Unreachable{Site: "A", Pilot: old.id})
+			return err
+		},
+	} {
+		if err := g.update(do); !errors.Is(err, taskqueue.ErrStranger) {
+			t.Errorf("the %s of an older pilot: %v", call, err)
+		}
+	}
+	if site := g.siteRecord("A"); site.Pilots != 1 {
+		t.Errorf("%d pilots are counted, want the new one", site.Pilots)
+	}
 }
 
 // Pilots of two releases do not speak with each other: those of the older one are

@@ -138,4 +138,6 @@ func (n *Net) Heal() { n.side = nil }
 // Part is the part of the partitioned site that a member is in.
 func (n *Net) Part(node *Node) int { return n.side[node.Member.Peer] }
 
-func (n *Net) apart(a, b *Node) bool { return n.Part(a) != n.Part(b) }
+func (n *Net) apart(a, b *Node) bool {
+	return n.Part(a) != n.Part(b) || n.Speaks[a.Member.Peer] != n.Speaks[b.Member.Peer]
+}

@@ -22,6 +22,9 @@ type Net struct {
 	Registry *Registry
 	// Contacts is how many members the queue names to a newcomer: 8.
 	Contacts int
+	// Speaks names the protocol of members of another release: they understand only each
+	// other. Of all others it is 0.
+	Speaks map[task.PeerID]uint32
 	// NoKademlia leaves kad-dht out: tables stay empty and lookups find nobody.
 	NoKademlia bool
 	// Sent counts messages, Lookups kad-dht's lookups and Asked the members that these

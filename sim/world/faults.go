@@ -227,9 +227,26 @@ var nodeKinds = []kind{
 	}},
 }
 
+// releases are drawn apart as well; see Plan.nextRelease.
+var releases = []kind{
+	{"next release", 1, func(s *storm, d draws, at *site, _ []*node) bool {
+		at.speaks++
+		s.comesWithTheNext(at, 1+d.IntN(3))
+		return true
+	}},
+}
+
+// comesWithTheNext starts a pilot, again and again until it may join: those of the release
+// before leave first.
+func (s *storm) comesWithTheNext(at *site, slots int) {
+	if !s.queue.works() || s.world.startOne(at, slots, nil) == nil {
+		s.after(20*time.Second, func() { s.comesWithTheNext(at, slots) })
+	}
+}
+
 // inject has a fault happen, if there is anything to break.
 func (s *storm) inject(f Fault) {
-	all := slices.Concat(kinds, nodeKinds, situations, lateSituations)
+	all := slices.Concat(kinds, nodeKinds, releases, situations, lateSituations)
 	i := slices.IndexFunc(all, func(k kind) bool { return k.name == f.Kind })
 	d := draws{rand.New(rand.NewPCG(f.seed, f.seed))}
 	at := s.world.sites[d.IntN(len(s.world.sites))]

@@ -33,6 +33,7 @@ type node struct {
 	id         task.PilotID
 	host       string
 	slots      int
+	speaks     uint32 // the protocol
 	alive      bool
 	member     *memnet.Node
 	connection serving.Connection // to the queue
@@ -110,14 +111,14 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	number := w.keys
 	w.keys++
 	n := &node{
-		timeline: w.timeline, world: w, queue: w.queue, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, alive: true,
+		timeline: w.timeline, world: w, queue: w.queue, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, speaks: s.speaks, alive: true,
 		things: things{
 			chances: rand.New(rand.NewPCG(w.seed, uint64(number))), payloads: make(map[task.AttemptID]*payload), logs: make(map[task.AttemptID]bool),
 			searched: make(map[uint64][]task.FileKey),
 		},
 	}
 	registration := taskqueue.Registration{
-		Site: s.name, Peer: n.peer, PilotDescription: taskqueue.PilotDescription{
+		Site: s.name, Peer: n.peer, Overlay: s.speaks, PilotDescription: taskqueue.PilotDescription{
 			Slots: slots, Host: fmt.Sprintf("host-%d", number),
 			Resources: task.Resources{Cores: slots, Memory: task.Bytes(slots) * 4 * task.GiB, Disk: 100 * task.GiB},
 			Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer) + ":1", Ends: w.net.Now().Add(30 * 24 * time.Hour),
@@ -129,6 +130,10 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	n.host = registration.Host
 	registered, described, err := w.queue.Register(registration)
 	if w.queue.noted(err); err != nil {
+		return nil
+	}
+	if registered.Wait != "" {
+		w.note("a pilot cannot join %s yet: %s", s.name, registered.Wait)
 		return nil
 	}
 	n.id = registered.Pilot
@@ -147,6 +152,9 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		joined.Contacts = append(joined.Contacts, s.member(c))
 	}
 	w.note("%s joins %s on %s", n.id, s.name, n.host)
+	if s.speaks > 0 {
+		w.net.Speaks[n.peer] = s.speaks
+	}
 	n.member = w.net.Enter(joined)
 	n.after(0, func() { n.stepOffice(office.Began{}) })
 	return n

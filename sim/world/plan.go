@@ -53,7 +53,7 @@ func DrawPlan(seed uint64, large bool) Plan {
 		at += time.Duration(random.Int64N(int64(2 * pause)))
 		plan.Faults = append(plan.Faults, Fault{Number: i + 1, Kind: mix[random.IntN(len(mix))], At: at, seed: random.Uint64()})
 	}
-	return plan.cutOffNodes(at)
+	return plan.cutOffNodes(at).nextRelease(at)
 }
 
 // quietStream is what the plans of quiet seeds are drawn from: one that leaves those of
@@ -78,6 +78,25 @@ func (p Plan) cutOffNodes(within time.Duration) Plan {
 		p.Faults = append(p.Faults, f)
 	}
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+	return p
+}
+
+// releaseStream is what pilots of another release are drawn from: one that leaves the plans
+// of TestSeedsThatFailed as they are.
+const releaseStream = 102
+
+// nextRelease has pilots of the next release come to a site in some runs.
+func (p Plan) nextRelease(within time.Duration) Plan {
+	random := rand.New(rand.NewPCG(p.Seed, releaseStream))
+	if random.IntN(8) > 0 {
+		return p
+	}
+	f := Fault{
+		Number: len(p.Faults) + 1, Kind: releases[0].name,
+		At: time.Duration(random.Int64N(int64(within) + 1)), seed: random.Uint64(),
+	}
+	i, _ := slices.BinarySearchFunc(p.Faults, f.At, func(f Fault, at time.Duration) int { return cmp.Compare(f.At, at) })
+	p.Faults = slices.Insert(p.Faults, i, f)
 	return p
 }
 

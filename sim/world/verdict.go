@@ -253,6 +253,9 @@ func (s *storm) judgeRest() {
 		}
 		s.judgeReckoning(site)
 		for _, n := range site.live() {
+			if n.speaks != site.speaks {
+				s.judge.Errorf("%s is of the release before, and stays where pilots of the next wait for it", n.id)
+			}
 			for _, id := range n.running() {
 				s.judge.Errorf("%s still runs %s", n.id, id)
 			}

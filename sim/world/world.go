@@ -73,6 +73,7 @@ type site struct {
 	slow   time.Duration            // that it takes longer for every file
 	spoilt map[string]bool          // copies that it has lost or damaged
 	begun  int                      // attempts that have begun here
+	speaks uint32                   // the protocol of pilots that are started from now on
 	// deleted lists what the queue has deleted.
 	deleted []string
 	// undone lists what it had deleted when it was put back to a copy: until
@@ -95,6 +96,7 @@ const (
 func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 	config.Workflow.LookFor = time.Minute // as the product's server does
 	net := memnet.New(seed, dht.Config{})
+	net.Speaks = make(map[task.PeerID]uint32)
 	w := &world{
 		timeline: &timeline{judge: judge, net: net, began: net.Now(), random: rand.New(rand.NewPCG(seed, 1))}, seed: seed,
 		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
