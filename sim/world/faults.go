@@ -281,7 +281,7 @@ func (s *storm) registersInVain(at *site) bool {
 	peer := task.PeerID(fmt.Sprintf("peer%05dx%d", number, s.injected["registration lost"]))
 	return s.queue.must(func(t *taskqueue.Turn) error {
 		_, err := s.queue.Rules.Register(t, taskqueue.Registration{
-			Site: at.name, Peer: peer, PilotDescription: taskqueue.PilotDescription{
+			Site: at.name, Peer: peer, Overlay: at.speaks, PilotDescription: taskqueue.PilotDescription{
 				Slots: 2, Host: "host-" + string(peer), Resources: task.Resources{Cores: 2, Memory: task.GiB, Disk: task.GiB},
 				Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer) + ":1", Ends: s.net.Now().Add(30 * 24 * time.Hour),
 			},
