@@ -36,6 +36,7 @@ type solo struct {
 	site    task.Site
 	id      task.PilotID
 	slots   int
+	stopped string // why it takes no work
 	counter uint64
 	leases  []task.LeaseID
 	inHand  []task.LeasedTask
@@ -67,6 +68,10 @@ func (s *solo) message() task.Pull {
 	p.Site, p.Pilot, p.Leases = s.site, s.id, s.leases
 	p.Capacity = task.Capacity{Pilots: 1, Slots: s.slots, FreeSlots: s.slots - len(s.inHand), Running: len(s.inHand)}
 	p.Places = task.Places{FreeSlots: s.slots - len(s.inHand), Free: task.Resources{Cores: s.slots - len(s.inHand), Memory: task.TiB, Disk: task.TiB}}
+	if s.stopped != "" {
+		p.Places = task.Places{}
+		p.Capacity.Slots, p.Capacity.FreeSlots, p.Capacity.Stopped, p.Capacity.StoppedSlots, p.Capacity.StoppedWhy = 0, 0, 1, s.slots, s.stopped
+	}
 	p.Self.FreeCores = p.Places.Free.Cores
 	for _, lt := range s.inHand {
 		p.Places.Ending = p.Places.Ending.Max(lt.Task.Resources)

@@ -129,10 +129,14 @@ func (e *elsewhere) another(site *SiteRecord, nodes []string, spec *task.Task) b
 		pilots = e.records.pilots.alive(site.Name)
 		e.pilots[site.Name] = pilots
 	}
-	return slices.ContainsFunc(pilots, func(p *PilotRecord) bool {
-		return !slices.Contains(nodes, p.Node()) && p.State == PilotAlive && p.Stopped == "" &&
-			(spec == nil || p.Resources.Fits(spec.Resources))
-	})
+	return slices.ContainsFunc(pilots, func(p *PilotRecord) bool { return p.MayRetry(nodes, spec) })
+}
+
+// MayRetry tells whether a pilot takes work, is at a node that is none of those, and has
+// room for the task if its description is known.
+func (p *PilotRecord) MayRetry(nodes []string, spec *task.Task) bool {
+	return !slices.Contains(nodes, p.Node()) && p.State == PilotAlive && p.Stopped == "" &&
+		(spec == nil || p.Resources.Fits(spec.Resources))
 }
 
 // left names the live site that gets the next turn with a READY task because all nodes

@@ -219,6 +219,45 @@ func TestQueueMatchesRetriesElsewhere(t *testing.T) {
 	}
 }
 
+// Where the queue matches, a task that has failed is not kept for another node whose pilot
+// takes no work, or has no room for it.
+func TestQueueMatchesRetriesAtOnceWhereNoOtherMayRun(t *testing.T) {
+	for name, hinder := range map[string]func(*desk, *solo){
+		"drained": func(d *desk, b *solo) {
+			d.commit(func(turn *taskqueue.Turn) error { return d.rules.DrainPilot(turn, b.id) })
+		},
+		"stopped": func(_ *desk, b *solo) { b.stopped = "its own policy declines" },
+		"small": func(d *desk, b *solo) {
+			d.commit(func(turn *taskqueue.Turn) error {
+				found, err := turn.Pilots().Load(b.id)
+				if err != nil {
+					return err
+				}
+				found[0].Resources = task.Resources{}
+				return turn.Pilots().Save(found[0])
+			})
+		},
+	} {
+		d := newDesk(newGrid(t))
+		d.addSite("A", inMode(taskqueue.ModeIsolated))
+		a, b := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+		id := d.lone()
+		d.maker.Changed(&d.effects)
+		if got := a.pull(); !slices.Equal(got, []task.ID{id}) {
+			t.Fatalf("the first pilot got %v", got)
+		}
+		hinder(d, b)
+		b.pull()
+		a.finish(id)
+		a.news.Outcomes[0].OK, a.news.Outcomes[0].Failure = false, task.PayloadFailed
+		a.pull()
+		d.tick(5 * time.Second) // the backoff
+		if a.pull(); len(a.reply.Leases) != 1 {
+			t.Errorf("%s: the only pilot that may run it got %v", name, a.reply.Leases)
+		}
+	}
+}
+
 // Where the queue matches, a task that its site's only node has failed goes to another site
 // first, too.
 func TestQueueMatchesRetriesAtAnotherSite(t *testing.T) {

@@ -255,8 +255,8 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	m.searches.check(&m.step, &m.holding, reply.Check)
 	m.searches.drop(&m.step, &m.holding.site, &m.holding.outbox, reply.Drop)
 	for _, pilot := range reply.Drain {
-		if w := m.holding.site.roster.members[pilot]; w != nil && !w.draining {
-			m.tell(w, message.DrainOrder{Reason: "an operator wants it, or the queue does not know this pilot any more"})
+		if w := m.holding.site.roster.members[pilot]; w != nil && w.pause.declines != drainReason {
+			m.tell(w, message.DrainOrder{Reason: drainReason})
 		}
 	}
 	if len(reply.Denied) > 0 {
@@ -268,6 +268,10 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 		}
 	}
 }
+
+// drainReason is what a pilot that the queue wants drained tells of why it takes no work;
+// any other reason may end.
+const drainReason = "an operator wants it, or the queue does not know this pilot any more"
 
 // takeRoll has all members join again when the queue has called the roll anew.
 func (o *outbox) takeRoll(at *step, hand *handout, roster *roster, roll uint64) {

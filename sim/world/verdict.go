@@ -256,6 +256,9 @@ func (s *storm) judgeRest() {
 			if n.speaks != site.speaks {
 				s.judge.Errorf("%s is of the release before, and stays where pilots of the next wait for it", n.id)
 			}
+			if s.queue.pilot(n.id).Drain {
+				s.judge.Errorf("%s is to be drained and is still there", n.id)
+			}
 			for _, id := range n.running() {
 				s.judge.Errorf("%s still runs %s", n.id, id)
 			}

@@ -84,7 +84,7 @@ func (m *Matchmaker) Describe(now taskqueue.Instant, pulled *taskqueue.Pulled, s
 	r.nodes.Restore(moment(now), r.record.Marks(now))
 	r.look(now)
 	if g := r.pilots[pilot.ID]; g != nil {
-		if g.node = pilot.Node(); len(g.holding) > 0 {
+		if g.node, g.record = pilot.Node(), *pilot; len(g.holding) > 0 {
 			r.nodes.Given(moment(now), g.node)
 		}
 		pulled.Reply.CacheVersion, pulled.Reply.Check = g.version, g.checks

@@ -10,6 +10,7 @@ import (
 // pilot is what a pilot has told with its last Pull.
 type pilot struct {
 	node     string
+	record   taskqueue.PilotRecord // as it was stored then
 	heard    taskqueue.Instant
 	places   task.Places
 	capacity task.Capacity

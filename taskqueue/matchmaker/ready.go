@@ -145,8 +145,8 @@ func (m *Matchmaker) from(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, cl
 }
 
 // avoid lists the nodes of a site, where the queue matches, that are not to get
-// a READY task that has failed there: while there are others, and for a while.
-func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) []string {
+// a READY task that has failed there: while pilots at others may run it, and for a while.
+func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, spec *task.Task) []string {
 	until := s.NotBefore.Add(m.config.HandOut.ElsewhereWait)
 	if until <= t.Clock {
 		return nil
@@ -156,7 +156,7 @@ func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) [
 		return nil
 	}
 	for _, g := range r.pilots {
-		if !slices.Contains(nodes, g.node) && r.nodes.State(g.node) != health.Held {
+		if g.record.MayRetry(nodes, spec) && r.nodes.State(g.node) != health.Held {
 			r.again[s.ID] = until
 			return nodes
 		}
@@ -174,7 +174,7 @@ func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskSt
 			taskqueue.Check(fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID))
 		}
 		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority, Since: moment(s.NotBefore)}
-		waiting.Task.Require = matcher.Elsewhere(waiting.Task.Require, m.avoid(t, r, s))
+		waiting.Task.Require = matcher.Elsewhere(waiting.Task.Require, m.avoid(t, r, s, spec))
 		var readable bool
 		if waiting.Files, waiting.Needs, readable = r.inputs(spec, files); !readable {
 			r.pool.Remove(s.ID)
