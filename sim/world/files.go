@@ -225,7 +225,9 @@ func (e elements) Read(t *staging.Transfer, replica task.Replica) {
 }
 
 func (e elements) Put(output message.Output, done func(url string)) {
+	e.node.uploads++
 	e.node.after(uploadTime+e.node.site.slow, func() {
+		e.node.uploads--
 		s := e.node.site
 		if !e.node.alive || s.down || e.node.shut {
 			done("")

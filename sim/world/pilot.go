@@ -79,6 +79,7 @@ type things struct {
 	logs      map[task.AttemptID]bool   // that are kept here
 	searches  uint64                    // of the overlay, begun so far
 	searched  map[uint64][]task.FileKey // what those are for that go on
+	uploads   int                       // under way
 }
 
 // ending is how far a pilot has come that leaves.

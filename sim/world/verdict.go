@@ -234,7 +234,7 @@ func (s *storm) judgeLeases() {
 }
 
 // judgeRest wants every list to be true and nothing to be left of work that has ended: no payload, lease,
-// outcome, log, file that waits for its upload, or copy that waits for its deletion.
+// outcome, log, upload, file that waits for one, or copy that waits for its deletion.
 func (s *storm) judgeRest() {
 	if !s.restored() {
 		s.world.judgeUse()
@@ -265,8 +265,8 @@ func (s *storm) judgeRest() {
 			if n.master.InOffice() && !n.master.Settled() {
 				s.judge.Errorf("%s still has %d outcomes that the queue has not judged", n.id, n.master.Waiting())
 			}
-			if soles := n.files.Soles(); len(n.logs)+len(soles) > 0 {
-				s.judge.Errorf("%s still has %d logs, and %d files that wait for their upload", n.id, len(n.logs), len(soles))
+			if soles := n.files.Soles(); len(n.logs)+len(soles)+n.uploads > 0 { // also of what another pilot has stored meanwhile
+				s.judge.Errorf("%s still has %d logs, %d files that wait for their upload, and %d uploads under way", n.id, len(n.logs), len(soles), n.uploads)
 			}
 		}
 	}
