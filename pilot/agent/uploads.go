@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -68,6 +69,7 @@ func (t *trouble) over() (was bool) {
 type upload struct {
 	output message.Output
 	tries  int
+	sought bool // it is kept no more, and looked for: the answer to an earlier try may have been lost
 }
 
 // perhapsThere tells whether an upload is perhaps not the first to its name: its
@@ -136,21 +138,26 @@ func (u *uploader) run(ctx context.Context) error {
 
 // attempt uploads one file, or puts it back for later. One that is not kept any more is
 // let be: it has left the cache, where it may be again as any other file is, or nobody
-// wants it stored.
+// wants it stored. If an earlier try has stored it all the same, the queue hears of that.
 func (u *uploader) attempt(ctx context.Context, item upload) {
 	settings := u.settings.get()
 	if settings.SE == "" {
 		return // a site without storage element keeps its outputs in caches
 	}
 	id := item.output.ID()
-	entry, cached := u.cache.Lookup(task.KeyOf("", item.output.Digest))
-	if !cached || !slices.Contains(entry.Outputs, id) { // the worker knows whether it has let go of it
-		u.log.Info("an output is kept no more: it is not uploaded from here", "file", id.LFN, "attempt", id.Attempt, "cached", cached)
+	if !item.sought && !u.keeps(item.output) {
 		u.worker.tell(worker.NotUploaded{Output: id})
-		return
+		if item.tries == 0 {
+			return
+		}
+		item.sought = true
 	}
-	url, err := u.store.Put(ctx, settings.SE, task.StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(u.self))
-	if err == nil {
+	url, err := u.bring(ctx, settings.SE, item)
+	switch {
+	case ctx.Err() != nil && err != nil:
+	case err != nil:
+		u.tryAgain(item, settings.SE, err)
+	case url != "":
 		u.mutex.Lock()
 		again := u.trouble.over()
 		u.mutex.Unlock()
@@ -159,11 +166,36 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 		}
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
 		u.worker.tell(worker.Uploaded{Stored: []task.Stored{stored}})
-		return
 	}
-	if ctx.Err() != nil {
-		return
+}
+
+// keeps tells whether the cache keeps an output until it is stored. The worker knows
+// whether it has let go of it.
+func (u *uploader) keeps(output message.Output) bool {
+	entry, cached := u.cache.Lookup(task.KeyOf("", output.Digest))
+	if cached && slices.Contains(entry.Outputs, output.ID()) {
+		return true
 	}
+	u.log.Info("an output is kept no more: it is not uploaded from here", "file", output.LFN, "attempt", output.Attempt, "cached", cached)
+	return false
+}
+
+// bring stores an output, or looks for one that is kept no more: "" if it is not there.
+func (u *uploader) bring(ctx context.Context, element string, item upload) (url string, err error) {
+	output := item.output
+	if item.sought {
+		return u.find(ctx, output.File(""))
+	}
+	url, err = u.store.Put(ctx, element, task.StorageName(output.Attempt, output.LFN), task.KeyOf("", output.Digest), item.perhapsThere(u.self))
+	if err != nil {
+		return "", fmt.Errorf("upload: %w", err)
+	}
+	return url, nil
+}
+
+// tryAgain puts an output back for later, after a failure.
+func (u *uploader) tryAgain(item upload, element string, err error) {
+	id := item.output.ID()
 	u.worker.tell(worker.UploadFailed{Output: id})
 	item.tries++
 	pause := rand.N(worker.UploadPause(item.tries))
@@ -172,7 +204,7 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	u.mutex.Unlock()
 	if failed > 0 {
 		u.log.Warn("outputs cannot be uploaded and are tried again; of further ones there is a word now and then",
-			"storage", settings.SE, "failed", failed, "file", id.LFN, "error", err)
+			"storage", element, "failed", failed, "file", id.LFN, "error", err)
 	}
 	u.log.Debug("an output could not be uploaded, trying again", "file", id.LFN, "tries", item.tries, "pause", pause, "error", err)
 	u.beside(func(ctx context.Context) {

@@ -2,17 +2,23 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeebo/blake3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -154,6 +160,61 @@ func TestOutputsAreFoundOnStorage(t *testing.T) {
 		if sound != (url == "file://"+stored) || sound != (err == nil) || !sound && !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("%q: %q, %v", content, url, err)
 		}
+	}
+}
+
+// lossy storage takes what it is given, and its first answer is lost.
+type lossy struct {
+	Uploads
+	there bool
+}
+
+func (l *lossy) Put(context.Context, string, string, task.FileKey, bool) (string, error) {
+	l.there = true
+	return "", errors.New("no answer")
+}
+
+func (l *lossy) Find(context.Context, string, string, task.Bytes, task.Digest) (string, error) {
+	if !l.there {
+		return "", storage.ErrNotFound
+	}
+	return "file:///element/x", nil
+}
+
+// What an upload has stored whose answer was lost is told, also when nobody wants it
+// any more: the queue deletes it then. What was not tried is not looked for.
+func TestStoredWithoutAnAnswer(t *testing.T) {
+	for _, tried := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			n, folder, id := storingNode(t), t.TempDir(), task.OutputID{LFN: "w-a:x"}
+			if err := os.WriteFile(filepath.Join(folder, "x"), []byte("made"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			entry, err := n.cache.Adopt(t.Context(), folder, "x", false, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			group, ctx := errgroup.WithContext(ctx)
+			settings := &siteSettings{}
+			settings.set(task.SiteSettings{SE: "file:///element"})
+			var told []message.Event
+			u := newUploader(&shell{log: slog.New(slog.DiscardHandler), group: group, context: ctx}, "p", n.cache, &lossy{}, settings,
+				func(work func() []message.Event) { told = append(told, work()...) })
+			group.Go(func() error { return u.run(ctx) })
+			if !tried {
+				n.cache.LetGo(entry.Key, id)
+			}
+			u.put(upload{output: message.Output{Produced: task.Produced{LFN: id.LFN, Size: entry.Size, Digest: entry.Digest}}})
+			synctest.Wait()
+			n.cache.LetGo(entry.Key, id)
+			_ = group.Wait()
+			stored := slices.ContainsFunc(told, func(e message.Event) bool { _, ok := e.(worker.Uploaded); return ok })
+			if stored != tried || !slices.Contains(told, message.Event(worker.NotUploaded{Output: id})) {
+				t.Errorf("tried %v: told %v", tried, told)
+			}
+		})
 	}
 }
 

@@ -248,18 +248,37 @@ func (e elements) Put(output message.Output, done func(url string)) {
 	})
 }
 
-// upload tries until it works, the file is gone, or nobody wants it stored.
+// upload tries until it works, the file is gone, or nobody wants it stored. What was
+// tried before is looked for then.
 func (n *node) upload(output message.Output, tries int) {
 	if !n.alive || n.office.Settings().SE == "" {
 		return
 	}
 	n.files.Upload(output, func(event message.Event) {
-		if _, failed := event.(worker.UploadFailed); failed {
+		switch event.(type) {
+		case worker.UploadFailed:
 			pause := n.chances.Int64N(int64(worker.UploadPause(tries + 1)))
 			n.after(time.Duration(pause), func() { n.upload(output, tries+1) })
+		case worker.NotUploaded:
+			if tries > 0 {
+				n.seek(output, tries)
+			}
 		}
 		n.stepWorker(event)
 	})
+}
+
+// seek tells of an output that an upload has stored whose answer was lost.
+func (n *node) seek(output message.Output, tries int) {
+	url := storageURL(n.office.Settings().SE, output.Attempt, output.LFN)
+	switch {
+	case !n.alive:
+	case n.site.down || n.shut:
+		n.after(worker.UploadPause(tries), func() { n.seek(output, tries+1) })
+	case !n.misreads && n.site.gives(url, output.Digest):
+		stored := task.Stored{LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest}
+		n.after(stageTime, func() { n.stepWorker(worker.Uploaded{Stored: []task.Stored{stored}}) })
+	}
 }
 
 // gives tells whether a storage element has a file and gives its bytes.

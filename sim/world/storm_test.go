@@ -62,6 +62,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		2600001844: "a master did not tell that a file was lost that the queue, put back to a backup, knew of a later attempt",
 		2600005743: "a pilot that was to be drained, and that was taken for dead before it heard of that, was never told",
 		2710000048: "uploads ended of what other pilots had stored meanwhile, and a storm took the calls for needless ones",
+		2600010812: "a copy was left that a pilot had stored without an answer, after the queue had refused its attempt",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
