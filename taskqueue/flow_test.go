@@ -235,6 +235,30 @@ func TestALeaseIsSentAgainForWhomReadersWait(t *testing.T) {
 	}
 }
 
+// A pilot that is drained does not wait for the outcome of a maker that it has told of
+// before the queue was put back to a backup: the maker may run only where it has left.
+func TestADrainedPilotDoesNotWaitForAMaker(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peerA", 2)
+	g.mustSubmit(taskqueue.Submission{Name: "flow", Tasks: []task.Task{job("make", nil, []string{"f"}), job("read", []string{"f"}, nil)}})
+	a.sync()
+	held := a.waiting()
+	maker := a.start(held[0].Task.ID, a.members[0])
+	a.succeed(maker)
+	delete(a.running, maker.id.Task)
+	reader := a.start(held[1].Task.ID, a.members[0])
+	a.end(reader.id.Task, a.succeed(reader))
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.DrainPilot(turn, a.members[0].id) })
+	a.pause(a.members[0], "it is drained")
+	a.next.Returns = append(a.next.Returns, task.Returned{Lease: maker.id.Lease, Task: maker.id.Task, Generation: 1, Reason: "the pilot is drained"})
+	a.sync() // its outcomes come before what it gives back
+	if reply := a.sync(); len(reply.Acks) != 1 || reply.Acks[0].Verdict != task.AckStale {
+		t.Errorf("the outcome of the reader is answered %+v", reply.Acks)
+	}
+	g.expect(task.Ready, maker.id.Task)
+}
+
 func TestIdleSyncWritesNothing(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")

@@ -219,8 +219,8 @@ func (j *judgement) discard(o *task.Outcome, made ...task.Produced) {
 }
 
 // inputsMatch tells whether an outcome read the catalogue's files. An input
-// that nobody has won yet, but whose maker may still report the attempt that
-// was read, makes the outcome wait.
+// that nobody has won yet, of an attempt that may still be reported, makes the
+// outcome wait.
 func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait bool) {
 	read := make(map[task.LFN]*task.Read, len(o.Reads))
 	for i := range o.Reads {
@@ -235,7 +235,7 @@ func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait b
 			continue
 		}
 		maker := j.tasks.held[f.ProducerTask]
-		if f.Producer.IsZero() && maker != nil && !maker.State.Terminal() && maker.Generation == r.Producer.Generation {
+		if f.Producer.IsZero() && maker != nil && !maker.State.Terminal() && j.mayBeTold(maker, r.Producer) {
 			wait = true
 			j.outcomes.life.awaited[maker.Lease] = struct{}{}
 			continue
@@ -243,6 +243,16 @@ func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait b
 		return false, false
 	}
 	return !wait, wait
+}
+
+// mayBeTold tells whether somebody may still report an attempt of a task: its pilot, or
+// the master that holds the task by the same lease. One that was acknowledged before the
+// queue was put back to a backup never is: pilots that are to leave do not wait for each
+// other.
+func (j *judgement) mayBeTold(s *TaskState, made task.AttemptID) bool {
+	pilot := j.pilots.one(made.Pilot)
+	return s.Generation == made.Generation &&
+		(s.State == task.Leased && s.Lease == made.Lease || pilot != nil && pilot.State == PilotAlive)
 }
 
 // success judges an attempt that made all its outputs.
