@@ -86,7 +86,7 @@ func (m *office) claimant(site *SiteRecord, id task.PilotID) *PilotRecord {
 		end(refused("the membership of pilot %s was revoked", id))
 	}
 	if pilot.State == PilotLeft && pilot.Reason == outdated {
-		end(fmt.Errorf("%w: pilot %s is of a release before, and site %s has gone over to the next", ErrStranger, id, site.Name))
+		end(fmt.Errorf("%w: pilot %s is of another release than the pilots that site %s has now", ErrStranger, id, site.Name))
 	}
 	return pilot
 }

@@ -21,8 +21,8 @@ var (
 	// ErrRefused: the caller may not do this, now or at all.
 	ErrRefused = errors.New("refused")
 	// ErrStranger: the caller shows a membership that does not count any more: the queue
-	// has no record of it, as after it was put back to a backup, or it is of a release
-	// before that of its site.
+	// has no record of it, as after it was put back to a backup, or it is of another
+	// release than its site is now.
 	ErrStranger = errors.New("this pilot is not a member any more: start a new one")
 	// ErrLimit: more than the queue takes.
 	ErrLimit = errors.New("over the limit")

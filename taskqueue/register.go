@@ -62,8 +62,8 @@ func (q *queue) keepApart(site *SiteRecord, reg *Registration) (wait string) {
 }
 
 // outdated is the reason of pilots that were taken for dead when their site went over
-// to the next protocol: could they come back, nobody would understand them.
-const outdated = "its site has gone over to the next release"
+// to another protocol: could they come back, nobody would understand them.
+const outdated = "its site has gone over to another release"
 
 func (m *members) outdate(site *SiteRecord) {
 	for _, p := range m.pilots.of(read(m.Pilots().OfSite(site.Name, PilotDead))) {
