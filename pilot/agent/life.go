@@ -169,7 +169,8 @@ func (a *Agent) farewell(reason string, finished bool) error {
 	}
 	leaving, cancel := context.WithTimeout(root, leaveTime)
 	defer cancel()
-	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: a.node.Size() < 2, Resigns: resigns, Term: term, Unfinished: !finished})
+	unfinished := !finished || a.roles.uploads.pending()
+	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: a.node.Size() < 2, Resigns: resigns, Term: term, Unfinished: unfinished})
 	if err != nil {
 		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)
 	}

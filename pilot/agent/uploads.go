@@ -28,6 +28,7 @@ type uploader struct {
 
 	mutex   sync.Mutex
 	waiting []upload
+	open    int           // uploads that have not ended: what is tried again counts
 	wake    chan struct{} // holds a signal for each worker
 	looks   chan struct{} // holds a place for each look at the storage element
 	trouble trouble
@@ -91,12 +92,29 @@ func newUploader(s *shell, self task.PilotID, cache Cache, store Uploads, settin
 // put queues an output. It never waits.
 func (u *uploader) put(item upload) {
 	u.mutex.Lock()
+	if item.tries == 0 {
+		u.open++
+	}
 	u.waiting = append(u.waiting, item)
 	u.mutex.Unlock()
 	select {
 	case u.wake <- struct{}{}:
 	default: // every worker looks again before it sleeps
 	}
+}
+
+func (u *uploader) end() {
+	u.mutex.Lock()
+	u.open--
+	u.mutex.Unlock()
+}
+
+// pending tells whether anything may come to a storage element of which nobody has
+// told yet.
+func (u *uploader) pending() bool {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	return u.open > 0
 }
 
 // take returns the output that has waited longest; false if there is none.
@@ -125,7 +143,9 @@ func (u *uploader) run(ctx context.Context) error {
 					return
 				}
 				for item, any := u.take(); any && ctx.Err() == nil; item, any = u.take() {
-					u.attempt(ctx, item)
+					if u.attempt(ctx, item) {
+						u.end()
+					}
 				}
 			}
 		}()
@@ -139,24 +159,27 @@ func (u *uploader) run(ctx context.Context) error {
 // attempt uploads one file, or puts it back for later. One that is not kept any more is
 // let be: it has left the cache, where it may be again as any other file is, or nobody
 // wants it stored. If an earlier try has stored it all the same, the queue hears of that.
-func (u *uploader) attempt(ctx context.Context, item upload) {
+// It tells whether the upload has ended.
+func (u *uploader) attempt(ctx context.Context, item upload) (ended bool) {
 	settings := u.settings.get()
 	if settings.SE == "" {
-		return // a site without storage element keeps its outputs in caches
+		return true // a site without storage element keeps its outputs in caches
 	}
 	id := item.output.ID()
 	if !item.sought && !u.keeps(item.output) {
 		u.worker.tell(worker.NotUploaded{Output: id})
 		if item.tries == 0 {
-			return
+			return true
 		}
 		item.sought = true
 	}
 	url, err := u.bring(ctx, settings.SE, item)
 	switch {
 	case ctx.Err() != nil && err != nil:
+		return false
 	case err != nil:
 		u.tryAgain(item, settings.SE, err)
+		return false
 	case url != "":
 		u.mutex.Lock()
 		again := u.trouble.over()
@@ -167,6 +190,7 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
 		u.worker.tell(worker.Uploaded{Stored: []task.Stored{stored}})
 	}
+	return true
 }
 
 // keeps tells whether the cache keeps an output until it is stored. The worker knows

@@ -208,8 +208,14 @@ func TestStoredWithoutAnAnswer(t *testing.T) {
 			}
 			u.put(upload{output: message.Output{Produced: task.Produced{LFN: id.LFN, Size: entry.Size, Digest: entry.Digest}}})
 			synctest.Wait()
+			if u.pending() != tried {
+				t.Errorf("tried %v: pending %v", tried, u.pending())
+			}
 			n.cache.LetGo(entry.Key, id)
 			_ = group.Wait()
+			if u.pending() {
+				t.Errorf("tried %v: pending to the end", tried)
+			}
 			stored := slices.ContainsFunc(told, func(e message.Event) bool { _, ok := e.(worker.Uploaded); return ok })
 			if stored != tried || !slices.Contains(told, message.Event(worker.NotUploaded{Output: id})) {
 				t.Errorf("tried %v: told %v", tried, told)

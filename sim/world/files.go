@@ -225,11 +225,10 @@ func (e elements) Read(t *staging.Transfer, replica task.Replica) {
 }
 
 func (e elements) Put(output message.Output, done func(url string)) {
-	e.node.uploads++
 	e.node.after(uploadTime+e.node.site.slow, func() {
-		e.node.uploads--
 		s := e.node.site
-		if !e.node.alive || s.down || e.node.shut {
+		cut := !e.node.alive && e.node.chances.IntN(2) == 0 // what is under way may arrive without its pilot
+		if cut || s.down || e.node.shut {
 			done("")
 			return
 		}
@@ -252,6 +251,7 @@ func (e elements) Put(output message.Output, done func(url string)) {
 // tried before is looked for then.
 func (n *node) upload(output message.Output, tries int) {
 	if !n.alive || n.office.Settings().SE == "" {
+		n.uploads--
 		return
 	}
 	n.files.Upload(output, func(event message.Event) {
@@ -260,22 +260,23 @@ func (n *node) upload(output message.Output, tries int) {
 			pause := n.chances.Int64N(int64(worker.UploadPause(tries + 1)))
 			n.after(time.Duration(pause), func() { n.upload(output, tries+1) })
 		case worker.NotUploaded:
-			if tries > 0 {
-				n.seek(output, tries)
-			}
+			n.seek(output, tries)
+		default:
+			n.uploads--
 		}
 		n.stepWorker(event)
 	})
 }
 
-// seek tells of an output that an upload has stored whose answer was lost.
+// seek tells of an output that an earlier try has stored whose answer was lost.
 func (n *node) seek(output message.Output, tries int) {
-	url := storageURL(n.office.Settings().SE, output.Attempt, output.LFN)
-	switch {
-	case !n.alive:
-	case n.site.down || n.shut:
+	if tries > 0 && n.alive && (n.site.down || n.shut) {
 		n.after(worker.UploadPause(tries), func() { n.seek(output, tries+1) })
-	case !n.misreads && n.site.gives(url, output.Digest):
+		return
+	}
+	n.uploads--
+	url := storageURL(n.office.Settings().SE, output.Attempt, output.LFN)
+	if tries > 0 && n.alive && !n.misreads && n.site.gives(url, output.Digest) {
 		stored := task.Stored{LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest}
 		n.after(stageTime, func() { n.stepWorker(worker.Uploaded{Stored: []task.Stored{stored}}) })
 	}

@@ -79,7 +79,7 @@ type things struct {
 	logs      map[task.AttemptID]bool   // that are kept here
 	searches  uint64                    // of the overlay, begun so far
 	searched  map[uint64][]task.FileKey // what those are for that go on
-	uploads   int                       // under way
+	uploads   int                       // that have not ended: what is tried again counts
 }
 
 // ending is how far a pilot has come that leaves.
@@ -361,6 +361,7 @@ func (n *node) stepWorker(event message.Event) {
 		case worker.Publish:
 			n.after(publishTime, func() { n.publish(a) })
 		case worker.Upload:
+			n.uploads++
 			n.after(0, func() { n.upload(a.Output, 0) })
 		case worker.Keep:
 			n.after(stageTime, func() { n.keep(a.File) })

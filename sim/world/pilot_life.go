@@ -98,7 +98,7 @@ func (n *node) farewell() {
 	n.leaving = true
 	if lost, _ := n.queue.link.losesNext(); n.reaches() && !lost {
 		err := n.queue.Update(func(t *taskqueue.Turn) error {
-			return n.queue.Rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term, Unfinished: !n.drained})
+			return n.queue.Rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term, Unfinished: !n.drained || n.uploads > 0})
 		})
 		if err != nil {
 			n.note("%s cannot say goodbye: %v", n.id, err)

@@ -221,3 +221,50 @@ func TestCopiesOfAPilotThatLeftInHasteAreDeleted(t *testing.T) {
 		}
 	}
 }
+
+// A pilot that leaves while something is under way to storage that the queue does not count
+// tells so: what arrives after it has gone is deleted.
+func TestWhatArrivesAfterItsPilotHasLeftIsDeleted(t *testing.T) {
+	t.Parallel()
+	arrived := 0
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 2, 1)
+		s.slow = time.Minute
+		w.run1 = func(task.ID, *node) time.Duration { return 5 * time.Second }
+		id := task.NewID(w.submit("flow", one("maker", makes("m"))), "maker")
+		w.runUntil(time.Minute, func() bool { return w.started[id] > 0 })
+		maker := pilots[0]
+		if len(maker.running()) == 0 {
+			maker = pilots[1]
+		}
+		cut := func(off bool) {
+			for _, n := range pilots {
+				n.cutOff(off)
+			}
+		}
+		cut(true)
+		w.queue.must(func(t *taskqueue.Turn) error {
+			_, err := w.queue.Rules.CancelTask(t, id)
+			return err
+		})
+		w.run(10 * time.Second)
+		cut(false)
+		w.run(10 * time.Second) // the queue has no use for it, and it is under way
+		maker.stop(time.Minute)
+		w.run(20 * time.Second)
+		if maker.alive {
+			t.Fatalf("%s does not leave", maker.id)
+		}
+		w.runUntil(2*time.Minute, func() bool { return len(s.stored) > 0 })
+		arrived += len(s.stored)
+		w.run(30 * time.Minute)
+		if len(s.stored) > 0 {
+			t.Errorf("seed %d: left on storage: %v", seed, s.stored)
+		}
+	}
+	if arrived == 0 {
+		t.Error("nothing has arrived")
+	}
+}
