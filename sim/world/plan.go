@@ -71,18 +71,22 @@ func (p Plan) cutOffNodes(within time.Duration) Plan {
 		return p
 	}
 	for range 1 + random.IntN(3) {
-		f := Fault{
-			Number: len(p.Faults) + 1, Kind: nodeKinds[random.IntN(len(nodeKinds))].name,
-			At: time.Duration(random.Int64N(int64(within) + 1)), seed: random.Uint64(),
-		}
-		p.Faults = append(p.Faults, f)
+		p = p.with(nodeKinds[random.IntN(len(nodeKinds))].name, within, random)
 	}
+	return p
+}
+
+// with is a plan with one more fault, at some time.
+func (p Plan) with(kind string, within time.Duration, random *rand.Rand) Plan {
+	p.Faults = append(p.Faults, Fault{
+		Number: len(p.Faults) + 1, Kind: kind, At: time.Duration(random.Int64N(int64(within) + 1)), seed: random.Uint64(),
+	})
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return p
 }
 
 // releaseStream is what pilots of another release are drawn from: one that leaves the plans
-// of TestSeedsThatFailed as they are.
+// of the seeds that had failed before as they are.
 const releaseStream = 102
 
 // nextRelease has pilots of the next release come to a site in some runs.
@@ -91,13 +95,7 @@ func (p Plan) nextRelease(within time.Duration) Plan {
 	if random.IntN(8) > 0 {
 		return p
 	}
-	f := Fault{
-		Number: len(p.Faults) + 1, Kind: releases[0].name,
-		At: time.Duration(random.Int64N(int64(within) + 1)), seed: random.Uint64(),
-	}
-	i, _ := slices.BinarySearchFunc(p.Faults, f.At, func(f Fault, at time.Duration) int { return cmp.Compare(f.At, at) })
-	p.Faults = slices.Insert(p.Faults, i, f)
-	return p
+	return p.with(releases[0].name, within, random)
 }
 
 // First is a plan with its first faults only.
