@@ -22,13 +22,16 @@ const maxJump = 1 << 40
 // nobody whom the queue knows is in office by that term, and the new one comes after it.
 // Without the signature a later term takes no office from a master that is heard.
 //
-// Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
+// Errors: ErrNotFound (the site), ErrStranger, ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
 func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	site := q.sites.need(c.Site)
 	claimant := q.office.claimant(site, c.Pilot)
+	if claimant.outdated() {
+		end(fmt.Errorf("%w: pilot %s is of another release than the pilots that site %s has now", ErrStranger, c.Pilot, site.Name))
+	}
 	ground, objection := q.office.judge(site, claimant, &c)
 	if objection != "" {
 		result := ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
@@ -72,7 +75,7 @@ func (q *queue) missMaster(site *SiteRecord, c *Claim) {
 	q.dismiss(site, master, PilotDead, "it was master, and was missed by its site and the queue")
 }
 
-// claimant returns the pilot that claims. One that was taken for dead lives again
+// claimant returns the pilot that claims, or pulls. One that was taken for dead lives again
 // if its claim is granted; otherwise the master in office tells when it meets it.
 func (m *office) claimant(site *SiteRecord, id task.PilotID) *PilotRecord {
 	pilot := m.pilots.one(id)
@@ -84,9 +87,6 @@ func (m *office) claimant(site *SiteRecord, id task.PilotID) *PilotRecord {
 	}
 	if site.denies(pilot.Peer) {
 		end(refused("the membership of pilot %s was revoked", id))
-	}
-	if pilot.State == PilotLeft && pilot.Reason == outdated {
-		end(fmt.Errorf("%w: pilot %s is of another release than the pilots that site %s has now", ErrStranger, id, site.Name))
 	}
 	return pilot
 }

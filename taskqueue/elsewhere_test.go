@@ -238,22 +238,33 @@ func TestQueueMatchesRetriesAtOnceWhereNoOtherMayRun(t *testing.T) {
 			})
 		},
 	} {
-		d := newDesk(newGrid(t))
-		d.addSite("A", inMode(taskqueue.ModeIsolated))
-		a, b := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
-		id := d.lone()
-		d.maker.Changed(&d.effects)
-		if got := a.pull(); !slices.Equal(got, []task.ID{id}) {
-			t.Fatalf("the first pilot got %v", got)
-		}
-		hinder(d, b)
-		b.pull()
-		a.finish(id)
-		a.news.Outcomes[0].OK, a.news.Outcomes[0].Failure = false, task.PayloadFailed
-		a.pull()
-		d.tick(5 * time.Second) // the backoff
-		if a.pull(); len(a.reply.Leases) != 1 {
-			t.Errorf("%s: the only pilot that may run it got %v", name, a.reply.Leases)
+		for _, late := range []bool{false, true} {
+			d := newDesk(newGrid(t))
+			d.addSite("A", inMode(taskqueue.ModeIsolated))
+			a, b := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+			id := d.lone()
+			d.maker.Changed(&d.effects)
+			if got := a.pull(); !slices.Equal(got, []task.ID{id}) {
+				t.Fatalf("the first pilot got %v", got)
+			}
+			if !late {
+				hinder(d, b)
+			}
+			b.pull()
+			a.finish(id)
+			a.news.Outcomes[0].OK, a.news.Outcomes[0].Failure = false, task.PayloadFailed
+			a.pull()
+			d.tick(5 * time.Second) // the backoff
+			if late {
+				if a.pull(); len(a.reply.Leases) > 0 {
+					t.Fatalf("%s: the pilot that failed it got %v, beside another", name, a.reply.Leases)
+				}
+				hinder(d, b)
+				b.pull()
+			}
+			if a.pull(); len(a.reply.Leases) != 1 {
+				t.Errorf("%s, late %v: the only pilot that may run it got %v", name, late, a.reply.Leases)
+			}
 		}
 	}
 }

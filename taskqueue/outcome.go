@@ -245,10 +245,10 @@ func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait b
 	return !wait, wait
 }
 
-// mayBeTold tells whether somebody may still report an attempt of a task: its pilot, or
-// the master that holds the task by the same lease. One that was acknowledged before the
-// queue was put back to a backup never is: pilots that are to leave do not wait for each
-// other.
+// mayBeTold tells whether somebody may still report an attempt of a task: the master that
+// holds the task by the same lease, or its pilot, unless that is to leave. An attempt that
+// was acknowledged before the queue was put back to a backup is never told again, and
+// pilots that wait for each other's would not leave.
 func (j *judgement) mayBeTold(s *TaskState, made task.AttemptID) bool {
 	pilot := j.pilots.one(made.Pilot)
 	return s.Generation == made.Generation &&

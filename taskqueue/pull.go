@@ -28,7 +28,7 @@ func (p *Pulled) MayTake() bool {
 // the whole site. Tasks are given by Grant. Where the site has a master again,
 // the news is taken all the same, and the settings in the answer say so.
 //
-// Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
+// Errors: ErrNotFound (the site), ErrStranger, ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
 func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (out Pulled, err error) {
 	q := r.open(t)
@@ -53,7 +53,7 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (out Pulled,
 	}
 	reply.Revoked = q.leasing.revocationsOf(p)
 	q.members.markPull(site, p)
-	if slices.Contains(site.Drain, pilot.ID) {
+	if slices.Contains(site.Drain, pilot.ID) || pilot.outdated() {
 		reply.Drain = []task.PilotID{pilot.ID}
 	}
 	reply.Denied, reply.ReportSeq, reply.Roll, reply.Settings = site.Denied, p.Report.Seq, site.Roll, r.Settings(*site)
@@ -220,7 +220,7 @@ func (l *leasing) revocationsOf(p *task.Pull) []task.Revoked {
 // Grant leases tasks to a pilot that were matched to it. Those that are not to
 // be had any more, or that its site cannot read, are left out.
 //
-// Errors: ErrNotFound (site or pilot).
+// Errors: ErrNotFound (the site), ErrStranger.
 func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID) (_ task.Lease, err error) {
 	q := r.open(t)
 	defer q.close(&err)

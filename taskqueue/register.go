@@ -61,13 +61,16 @@ func (q *queue) keepApart(site *SiteRecord, reg *Registration) (wait string) {
 	return fmt.Sprintf("%s of site %s that speak an older protocol are drained first", task.Counted(site.Pilots, "pilot"), site.Name)
 }
 
-// outdated is the reason of pilots that were taken for dead when their site went over
-// to another protocol: could they come back, nobody would understand them.
-const outdated = "its site has gone over to another release"
+// anotherRelease is the reason of pilots that were taken for dead when their site went
+// over to another protocol. Could they come back, nobody would understand them: what they
+// tell counts, and they are to leave.
+const anotherRelease = "its site has gone over to another release"
+
+func (p *PilotRecord) outdated() bool { return p.State == PilotLeft && p.Reason == anotherRelease }
 
 func (m *members) outdate(site *SiteRecord) {
 	for _, p := range m.pilots.of(read(m.Pilots().OfSite(site.Name, PilotDead))) {
-		p.State, p.Reason = PilotLeft, outdated
+		p.State, p.Reason = PilotLeft, anotherRelease
 		m.pilots.touch(p.ID)
 	}
 	site.Silenced = nil

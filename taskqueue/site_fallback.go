@@ -32,13 +32,11 @@ type Unreachable struct {
 // another, an operator sets a mode or its last pilot has left. A site without a
 // storage element has nothing to fall back to.
 //
-// Errors: ErrNotFound (the site), ErrStranger, ErrRefused (a pilot of another site, or one
-// whose membership was revoked), ErrConflict (the pilot has left).
+// Errors: ErrNotFound (site or pilot), ErrConflict (the pilot has left).
 func (r *Rules) Unreachable(t *Turn, u Unreachable) (_ task.SiteSettings, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	site := q.sites.need(u.Site)
-	pilot := q.office.claimant(site, u.Pilot)
+	pilot, site := q.pilots.at(u.Site, u.Pilot), q.sites.need(u.Site)
 	switch pilot.State {
 	case PilotLeft:
 		end(conflict("pilot %s has left", u.Pilot))

@@ -112,7 +112,7 @@ func TestUnreachablePilots(t *testing.T) {
 	other := g.addSite("B")
 	stranger := other.join("stranger", 1)
 	stranger.id, cut.id = cut.id, stranger.id
-	if _, err := other.unreachable(stranger); !errors.Is(err, taskqueue.ErrRefused) {
+	if _, err := other.unreachable(stranger); !errors.Is(err, taskqueue.ErrNotFound) {
 		t.Errorf("the word of a pilot of another site: %v", err)
 	}
 	stranger.id, cut.id = cut.id, stranger.id

@@ -73,7 +73,7 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 		return
 	}
 	site.Orphans = now.Central()
-	if !now.Central() { // of whom the queue took for silent meanwhile, the master may have missed nothing
+	if !now.Central() { // the queue may have taken pilots for silent whom their master never missed
 		q.office.callRoll(site, site.Roll+1)
 	}
 	q.sites.look(site)

@@ -365,6 +365,7 @@ func TestPilotsOfTheReleaseBeforeDoNotComeBack(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A", func(s *taskqueue.SiteRecord) { s.SE = "file:///se" })
 	old := a.join("peer1", 1)
+	id := task.NewID(g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}}), "t")
 	a.sync()
 	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{Mode: taskqueue.ModeCentralized, SE: "file:///se"}})
 	g.must(func(turn *taskqueue.Turn) error {
@@ -374,24 +375,27 @@ func TestPilotsOfTheReleaseBeforeDoNotComeBack(t *testing.T) {
 		_, err := g.rules.Register(turn, taskqueue.Registration{Site: "A", Peer: "peer2", Overlay: 1, PilotDescription: taskqueue.PilotDescription{Slots: 1}})
 		return err
 	})
-	for call, do := range map[string]func(turn *taskqueue.Turn) error{
-		"pull": func(turn *taskqueue.Turn) error {
-			_, err := g.rules.Pull(turn, &task.Pull{Sync: task.Sync{Site: "A", Pilot: old.id}}, task.Capacity{})
-			return err
-		},
-		"claim": func(turn *taskqueue.Turn) error {
-			_, err := g.rules.Claim(turn, taskqueue.Claim{Site: "A", Pilot: old.id, Expected: a.siteRecord("A").Term})
-			return err
-		},
-		"word that it reaches nobody": func(turn *taskqueue.Turn) error {
-			_, err := g.rules.Unreachable(turn, taskqueue.Unreachable{Site: "A", Pilot: old.id})
-			return err
-		},
-	} {
-		if err := g.update(do); !errors.Is(err, taskqueue.ErrStranger) {
-			t.Errorf("the %s of an older pilot: %v", call, err)
-		}
+	err := g.update(func(turn *taskqueue.Turn) error {
+		_, err := g.rules.Claim(turn, taskqueue.Claim{Site: "A", Pilot: old.id, Expected: a.siteRecord("A").Term})
+		return err
+	})
+	if !errors.Is(err, taskqueue.ErrStranger) {
+		t.Errorf("the claim of an older pilot: %v", err)
 	}
+	if _, err := a.unreachable(old); !errors.Is(err, taskqueue.ErrConflict) {
+		t.Errorf("the word of an older pilot that it reaches nobody: %v", err)
+	}
+	g.must(func(turn *taskqueue.Turn) error {
+		made := task.AttemptID{Task: id, Generation: 1, Lease: 1, Pilot: old.id, Counter: 1}
+		out, err := g.rules.Pull(turn, &task.Pull{Sync: task.Sync{
+			Site: "A", Pilot: old.id, Outcomes: []task.Outcome{{Attempt: made, Site: "A", OK: true}},
+		}}, task.Capacity{})
+		if len(out.Reply.Acks) != 1 || out.Reply.Acks[0].Verdict != task.AckAccepted || !slices.Equal(out.Reply.Drain, []task.PilotID{old.id}) || out.MayTake() {
+			t.Errorf("the pull of an older pilot is answered %+v", out.Reply)
+		}
+		return err
+	})
+	g.expect(task.Done, id)
 	if site := g.siteRecord("A"); site.Pilots != 1 {
 		t.Errorf("%d pilots are counted, want the new one", site.Pilots)
 	}

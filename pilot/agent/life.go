@@ -160,6 +160,7 @@ func (a *Agent) waitDrained(grace time.Duration) bool {
 // farewell tells master, contacts and queue, each with a time of its own: who
 // does not answer must not cost the others their goodbye.
 func (a *Agent) farewell(reason string, finished bool) error {
+	unfinished := !finished || a.roles.uploads.pending() // what ends from now on nobody may have heard of
 	root := context.WithoutCancel(a.context)
 	resigns, term := a.network.leads()
 	if resigns || a.settings.get().Central() {
@@ -169,7 +170,7 @@ func (a *Agent) farewell(reason string, finished bool) error {
 	}
 	leaving, cancel := context.WithTimeout(root, leaveTime)
 	defer cancel()
-	unfinished := !finished || a.roles.uploads.pending()
+	unfinished = unfinished || a.roles.uploads.pending()
 	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: a.node.Size() < 2, Resigns: resigns, Term: term, Unfinished: unfinished})
 	if err != nil {
 		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)

@@ -137,26 +137,32 @@ func (f *searches) check(at *step, holding *holding, files []task.File) {
 			continue
 		}
 		holding.site.learnFile(at, &holding.outbox, file)
-		if s := f.byName[file.LFN]; s != nil && s.file.Producer != file.Producer {
-			f.endWatch(at, holding, s)
-		}
-		f.watch(at, &holding.site, file)
+		f.anew(at, holding, file).watch = true
 	}
+}
+
+// anew is the search for a file by the queue's word: one for another attempt's of that
+// name ends.
+func (f *searches) anew(at *step, holding *holding, file task.File) *search {
+	if s := f.byName[file.LFN]; s != nil && s.file.Producer != file.Producer {
+		f.endWatch(at, holding, s)
+	}
+	return f.search(at, &holding.site, file)
 }
 
 // drop has caches drop files that nobody needs any more, as the queue says, but for
 // those that a task here reads or is to be given.
-func (f *searches) drop(at *step, site *site, outbox *outbox, files []task.File) {
+func (f *searches) drop(at *step, holding *holding, files []task.File) {
 	for _, file := range files {
-		k := site.handout.files[file.LFN]
-		if outbox.tellsFate(file) || k != nil && len(k.readers)+len(k.makers) > 0 {
+		k := holding.site.handout.files[file.LFN]
+		if holding.outbox.tellsFate(file) || k != nil && len(k.readers)+len(k.makers) > 0 {
 			continue
 		}
-		if s := f.byName[file.LFN]; s == nil {
-			f.search(at, site, file).drop = true
+		if s := f.byName[file.LFN]; s == nil || s.file.Producer != file.Producer {
+			f.anew(at, holding, file).drop = true
 		} else if len(s.tasks) == 0 && !s.drop {
 			s.drop = true
-			site.list.askFor(at, s)
+			holding.site.list.askFor(at, s)
 		}
 	}
 }
@@ -352,7 +358,8 @@ func (f *searches) release(at *step, holding *holding, s *search) {
 	}
 }
 
-// endWatch ends the search for a file that has reached a storage element.
+// endWatch ends the search for a file that has reached a storage element, or that does
+// not count any more.
 func (f *searches) endWatch(at *step, holding *holding, s *search) {
 	delete(f.byName, s.file.LFN)
 	f.relieveBereft(at, &holding.site, s)

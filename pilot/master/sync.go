@@ -253,7 +253,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 		m.holding.site.roster.nodes.Restore(m.now, reply.Nodes)
 	}
 	m.searches.check(&m.step, &m.holding, reply.Check)
-	m.searches.drop(&m.step, &m.holding.site, &m.holding.outbox, reply.Drop)
+	m.searches.drop(&m.step, &m.holding, reply.Drop)
 	for _, pilot := range reply.Drain {
 		if w := m.holding.site.roster.members[pilot]; w != nil && w.pause.declines != drainReason {
 			m.tell(w, message.DrainOrder{Reason: drainReason})
@@ -269,8 +269,8 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	}
 }
 
-// drainReason is what a pilot that the queue wants drained tells of why it takes no work;
-// any other reason may end.
+// drainReason is what a pilot that the queue wants drained tells of why it takes no work.
+// Other reasons may end: a pilot with one is told, again if it leaves for that already.
 const drainReason = "an operator wants it, or the queue does not know this pilot any more"
 
 // takeRoll has all members join again when the queue has called the roll anew.

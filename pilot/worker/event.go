@@ -75,8 +75,8 @@ func UploadPause(tries int) time.Duration {
 	return min(time.Second<<min(tries, 10), time.Minute)
 }
 
-// NotUploaded tells of an output that will not reach a storage element from here: the
-// cache does not keep it any more.
+// NotUploaded tells of an output that is uploaded from here no more, as the cache does not
+// keep it. What an earlier try has stored without an answer may still be told.
 type NotUploaded struct{ Output task.OutputID }
 
 // Kept answers a Keep: the file is in the cache and stays, or is on the storage

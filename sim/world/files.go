@@ -274,12 +274,17 @@ func (n *node) seek(output message.Output, tries int) {
 		n.after(worker.UploadPause(tries), func() { n.seek(output, tries+1) })
 		return
 	}
-	n.uploads--
 	url := storageURL(n.office.Settings().SE, output.Attempt, output.LFN)
-	if tries > 0 && n.alive && !n.misreads && n.site.gives(url, output.Digest) {
-		stored := task.Stored{LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest}
-		n.after(stageTime, func() { n.stepWorker(worker.Uploaded{Stored: []task.Stored{stored}}) })
+	if tries == 0 || !n.alive || n.misreads || !n.site.gives(url, output.Digest) {
+		n.uploads--
+		return
 	}
+	n.after(stageTime, func() {
+		n.uploads--
+		n.stepWorker(worker.Uploaded{Stored: []task.Stored{{
+			LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest,
+		}}})
+	})
 }
 
 // gives tells whether a storage element has a file and gives its bytes.

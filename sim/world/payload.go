@@ -61,12 +61,15 @@ func (n *node) payloadEnds(id task.AttemptID, outcome task.Outcome) {
 	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
 }
 
-// publish puts outputs into the cache; every attempt makes other bytes.
+// publish puts outputs into the cache.
 func (n *node) publish(a worker.Publish) {
 	if !n.alive {
 		return
 	}
 	made := func(name task.LFN) (task.Bytes, task.Digest) {
+		if n.world.alike {
+			return task.MiB, digestOf(string(name))
+		}
 		return task.MiB, digestOf(string(name), a.Attempt.String())
 	}
 	n.files.Publish(a, made, func(published worker.Published) { n.stepWorker(published) })

@@ -245,3 +245,41 @@ func (w *world) goBack(to backup) {
 	w.queue.stop()
 	w.queue.restore(to)
 }
+
+// What a queue, put back to a backup, has had made again is dropped with its workflow, although a
+// search for what was made before goes on under its name.
+func TestWhatIsMadeAgainIsDropped(t *testing.T) {
+	w := newWorld(t, 1)
+	w.alike = true
+	s := w.addSite("siteA", withoutStorage)
+	pilots := w.start(s, 5, 1)
+	w.run1 = func(id task.ID, _ *node) time.Duration {
+		if id.Name() == "long" {
+			return time.Minute
+		}
+		return time.Second
+	}
+	flow := w.submit("flow", one("maker", makes("m")), one("long", makes("l")), one("reader", reads("m", "l"), makes("r")))
+	before := w.queue.backup()
+	maker := w.makerOf("m")
+	busy := pilots[slices.IndexFunc(pilots, func(n *node) bool { return len(n.running()) > 0 })]
+	busy.files.CopyIn(w.fileNamed("m").File, func(worker.CopiedIn) {})
+	w.run(time.Second)
+	maker.kill()
+	w.run(10 * time.Second)
+	w.goBack(before)
+	w.makerOf("m")
+	if !w.runUntil(30*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+		t.Fatalf("the workflow does not end: %v", w.queue.workflow(flow).Counts)
+	}
+	w.queue.must(func(t *taskqueue.Turn) error {
+		_, err := w.queue.Rules.DeleteWorkflow(t, flow, false)
+		return err
+	})
+	w.run(30 * time.Minute)
+	for _, n := range s.live() {
+		for _, kept := range n.files.Soles() {
+			t.Errorf("%s keeps %v, which nobody needs", n.id, kept)
+		}
+	}
+}

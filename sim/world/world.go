@@ -48,6 +48,7 @@ type world struct {
 	step     func(n *node, event message.Event) []message.Action // of masters
 	capacity task.Bytes                                          // of each cache
 	bounded  bool                                                // who calls too often is wrong
+	alike    bool                                                // all attempts of a task make the same bytes, not each its own
 	allFinal bool                                                // outputs that tasks read are final, too
 	playing
 }

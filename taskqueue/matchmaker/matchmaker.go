@@ -84,8 +84,11 @@ func (m *Matchmaker) Describe(now taskqueue.Instant, pulled *taskqueue.Pulled, s
 	r.nodes.Restore(moment(now), r.record.Marks(now))
 	r.look(now)
 	if g := r.pilots[pilot.ID]; g != nil {
-		if g.node, g.record = pilot.Node(), *pilot; len(g.holding) > 0 {
-			r.nodes.Given(moment(now), g.node)
+		if g.record.State != pilot.State || g.record.Stopped != pilot.Stopped || g.record.Resources != pilot.Resources {
+			r.lookAgain()
+		}
+		if g.record = *pilot; len(g.holding) > 0 {
+			r.nodes.Given(moment(now), g.node())
 		}
 		pulled.Reply.CacheVersion, pulled.Reply.Check = g.version, g.checks
 		g.checks = nil
@@ -170,8 +173,8 @@ func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.Pil
 	}
 	maps.DeleteFunc(g.refused, func(_ task.ID, until taskqueue.Instant) bool { return now >= until })
 	if len(ids) > 0 {
-		r.nodes.Given(moment(now), g.node)
-		if r.nodes.State(g.node) == health.Trial {
+		r.nodes.Given(moment(now), g.node())
+		if r.nodes.State(g.node()) == health.Trial {
 			g.trial = ids[0]
 		}
 	}
@@ -341,7 +344,7 @@ func (r *site) retract(now taskqueue.Instant, every time.Duration) (back []task.
 		waiting := slices.DeleteFunc(slices.Clone(g.holding), func(h task.Holding) bool { return h.Started })
 		keeps := len(waiting)
 		switch {
-		case r.nodes.State(g.node) == health.Held:
+		case r.nodes.State(g.node()) == health.Held:
 			keeps = 0
 		case g.places.FreeSlots == 0 && g.capacity.Running >= g.capacity.Slots:
 			keeps = max(0, len(waiting)-idle)

@@ -37,7 +37,7 @@ func (r *site) judged(now taskqueue.Instant, site *taskqueue.SiteRecord) (marks 
 	marks = r.nodes.Marks(moment(now))
 	news = !site.Thinks(marks)
 	for id, g := range r.pilots {
-		if news || r.turned[g.node] {
+		if news || r.turned[g.node()] {
 			changed = append(changed, id)
 		}
 	}
@@ -49,12 +49,12 @@ func (r *site) judged(now taskqueue.Instant, site *taskqueue.SiteRecord) (marks 
 // allowed bounds a pilot's places by the health of its node. One that is not proven gets
 // nothing early: its pilot would start that before the queue knows how the first has ended.
 func (r *site) allowed(g *pilot, places task.Places, unseen int) task.Places {
-	if !r.nodes.Proven(g.node) {
+	if !r.nodes.Proven(g.node()) {
 		places.Prefill = 0
 	}
-	places.FreeSlots, places.Prefill = r.nodes.State(g.node).Allows(places.FreeSlots, places.Prefill, func() bool {
+	places.FreeSlots, places.Prefill = r.nodes.State(g.node()).Allows(places.FreeSlots, places.Prefill, func() bool {
 		for _, other := range r.pilots {
-			if unseen > 0 || other.trial != "" && other.node == g.node {
+			if unseen > 0 || other.trial != "" && other.node() == g.node() {
 				return true
 			}
 		}
@@ -67,7 +67,7 @@ func (r *site) allowed(g *pilot, places task.Places, unseen int) task.Places {
 func (r *site) idle() int {
 	idle := 0
 	for _, g := range r.pilots {
-		if r.nodes.State(g.node) == health.Fit {
+		if r.nodes.State(g.node()) == health.Fit {
 			idle += g.places.FreeSlots
 		}
 	}
@@ -76,8 +76,8 @@ func (r *site) idle() int {
 
 // setBack words why a pilot gets nothing; "" is that it may get some.
 func (r *site) setBack(g *pilot) string {
-	if r.nodes.State(g.node) != health.Held {
+	if r.nodes.State(g.node()) != health.Held {
 		return ""
 	}
-	return task.Brief(r.nodes.Words(moment(g.heard), g.node))
+	return task.Brief(r.nodes.Words(moment(g.heard), g.node()))
 }

@@ -9,7 +9,6 @@ import (
 
 // pilot is what a pilot has told with its last Pull.
 type pilot struct {
-	node     string
 	record   taskqueue.PilotRecord // as it was stored then
 	heard    taskqueue.Instant
 	places   task.Places
@@ -53,6 +52,8 @@ func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull, newest bool) task
 	m.takeCache(r, p, g)
 	return m.Capacity(p.Site)
 }
+
+func (g *pilot) node() string { return g.record.Node() }
 
 // inHand are the tasks that some pilot has told to have.
 func (r *site) inHand() map[task.ID]bool {
@@ -103,6 +104,7 @@ func (m *Matchmaker) Left(site task.Site, pilot task.PilotID) {
 	if r, g := m.pilot(site, pilot); g != nil {
 		delete(r.pilots, pilot)
 		r.pool.Forget(pilot)
+		r.lookAgain()
 	}
 }
 

@@ -21,6 +21,13 @@ func (m *Matchmaker) Stale(now taskqueue.Instant, site task.Site) bool {
 	return !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 || len(r.due(now)) > 0
 }
 
+// lookAgain has the tasks be read again that wait for something: for another pilot, perhaps.
+func (r *site) lookAgain() {
+	for id := range r.again {
+		r.again[id] = 0
+	}
+}
+
 // due lists the tasks that are to be read again by now.
 func (r *site) due(now taskqueue.Instant) (ids []task.ID) {
 	for id, at := range r.again {
@@ -145,7 +152,7 @@ func (m *Matchmaker) from(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, cl
 }
 
 // avoid lists the nodes of a site, where the queue matches, that are not to get
-// a READY task that has failed there: while pilots at others may run it, and for a while.
+// a READY task that has failed there: while pilots at others have room for it, and for a while.
 func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, spec *task.Task) []string {
 	until := s.NotBefore.Add(m.config.HandOut.ElsewhereWait)
 	if until <= t.Clock {
@@ -156,7 +163,7 @@ func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState, s
 		return nil
 	}
 	for _, g := range r.pilots {
-		if g.record.MayRetry(nodes, spec) && r.nodes.State(g.node) != health.Held {
+		if g.record.MayRetry(nodes, spec) && r.nodes.State(g.node()) != health.Held {
 			r.again[s.ID] = until
 			return nodes
 		}

@@ -15,7 +15,7 @@ const keepersShare = 8
 // needs more than the end of one task frees; "" is that there is none. The pilot is its
 // own master, and keeps its slots for the task as masters do at other sites.
 func (r *site) overdue(g *pilot, id task.PilotID, free matcher.Places, since taskqueue.Instant) task.ID {
-	if g.keeps != "" || g.capacity.Stopped > 0 || r.nodes.State(g.node) != health.Fit {
+	if g.keeps != "" || g.capacity.Stopped > 0 || r.nodes.State(g.node()) != health.Fit {
 		return ""
 	}
 	keepers := 0
