@@ -119,7 +119,7 @@ func (r *Rules) Untold(t *Turn, id task.WorkflowID, after uint64) (folders []Fol
 
 // Tidy has deleted what was found in folders of tasks that have ended, and is of
 // attempts of which the queue has never heard, or which have not won, or whose output
-// was taken for lost and made again. It returns how many attempts these are.
+// was taken for lost. It returns how many attempts these are.
 func (r *Rules) Tidy(t *Turn, folders []Folder) (attempts int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
@@ -157,7 +157,9 @@ func (c *catalogue) tidy(folder *Folder) (attempts int) {
 			continue // it will end, and be judged
 		}
 		left := slices.DeleteFunc(slices.Clone(spec.Outputs), func(out task.Output) bool {
-			return c.fateOf(c.files.held[out.LFN], id) != goes
+			f := c.files.held[out.LFN]
+			fate := c.fateOf(f, id)
+			return fate != goes && (fate != counts || exists(f)) // what is lost, and was not made again, nobody needs
 		})
 		if len(left) > 0 {
 			attempts++

@@ -161,6 +161,29 @@ func TestOnlyUntoldCopiesAreDeleted(t *testing.T) {
 	}
 }
 
+// A copy that arrived after its pilot had died, of an output that was taken for lost and
+// that nobody needs, is deleted; one that the catalogue has stays.
+func TestACopyOfWhatIsLostAndNotNeededIsDeleted(t *testing.T) {
+	g, a, w, won := ended(t, dies)
+	tidy := func() {
+		g.must(func(turn *taskqueue.Turn) error {
+			_, err := g.rules.Tidy(turn, []taskqueue.Folder{{Task: won.id.Task, Site: "A", Element: "file:///se/A", Found: []string{won.id.Suffix() + "/"}}})
+			return err
+		})
+	}
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
+	if tidy(); len(g.garbage()) != 0 {
+		t.Errorf("to be deleted while the catalogue has it: %v", g.garbage())
+	}
+	y := task.Qualify(w, "y")
+	a.loseFile(y)
+	a.sync()
+	tidy()
+	if want := []task.Replica{{Site: "A", URL: a.url(task.File{LFN: y, Producer: won.id})}}; !slices.Equal(g.garbage(), want) {
+		t.Errorf("to be deleted: %v, want %v", g.garbage(), want)
+	}
+}
+
 // An entry of the catalogue keeps its copy whatever site it is of.
 func TestACopyThatAnotherSiteHasIsNotDeleted(t *testing.T) {
 	g, a, w, won := ended(t, dies)

@@ -64,6 +64,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		2710000048: "uploads ended of what other pilots had stored meanwhile, and a storm took the calls for needless ones",
 		2600010812: "a copy was left that a pilot had stored without an answer, after the queue had refused its attempt",
 		2600011301: "the last pilot of the release before waited for an outcome that a queue, put back to a backup, had forgotten, and the next waited for it to leave",
+		2700004851: "a copy was left that arrived after its pilot had died, of an output that was taken for lost and that nobody needed",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
