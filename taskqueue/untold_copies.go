@@ -159,7 +159,8 @@ func (c *catalogue) tidy(folder *Folder) (attempts int) {
 		left := slices.DeleteFunc(slices.Clone(spec.Outputs), func(out task.Output) bool {
 			f := c.files.held[out.LFN]
 			fate := c.fateOf(f, id)
-			return fate != goes && (fate != counts || exists(f)) // what is lost, and was not made again, nobody needs
+			lost := f != nil && !exists(f) && len(f.Bad) == 0 // a bad copy may still be read
+			return fate != goes && (fate != counts || !lost) // what was not made again nobody needs
 		})
 		if len(left) > 0 {
 			attempts++
