@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/pilot/message"
@@ -144,6 +145,13 @@ func (w *Worker) tookOver(e Kept) {
 	w.kept(message.KeptAnswer{Output: output.ID(), Failure: e.Failure, Away: e.Away})
 }
 
+// lossWaits tells whether an output is lost of which the queue has not heard yet: it
+// takes word of the loss only when it has taken the outcome.
+func (w *Worker) lossWaits(id task.OutputID) bool {
+	_, gone := w.soles.gone[id]
+	return gone && w.unjudged.has(id.Attempt)
+}
+
 // acknowledge forgets what the queue has accepted, or judged otherwise: every
 // verdict is final. What an attempt has made that does not count need not be
 // kept.
@@ -155,11 +163,13 @@ func (w *Worker) acknowledge(m message.Acks) {
 		}
 		if ack.Verdict != task.AckAccepted {
 			w.soles.forsake(&w.step, ack.Attempt)
+		} else {
+			w.soles.lostBefore(&w.step, ack.Attempt)
 		}
 	}
 	for _, output := range m.Stored {
 		delete(w.unjudged.stored, output)
 	}
-	w.soles.letGo(&w.step, m.Relieved...)
+	w.soles.letGo(&w.step, slices.DeleteFunc(slices.Clone(m.Relieved), w.lossWaits)...)
 	w.unjudged.expectAnswer(&w.step)
 }

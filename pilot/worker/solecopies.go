@@ -96,6 +96,17 @@ func (s *soleCopies) lost(at *step, site task.Site, id task.OutputID) {
 	at.later()
 }
 
+// lostBefore tells the master again of what left the cache before the queue had accepted
+// the outcome: word of it that came earlier was of no file that the queue knew.
+func (s *soleCopies) lostBefore(at *step, attempt task.AttemptID) {
+	for _, id := range slices.SortedFunc(maps.Keys(s.gone), task.OutputID.Compare) {
+		if id.Attempt == attempt {
+			at.news.Gone = append(at.news.Gone, s.gone[id])
+			at.later()
+		}
+	}
+}
+
 func (s *soleCopies) troubled(at *step, id task.OutputID) {
 	if kept := s.kept[id]; kept != nil && kept.troubled.IsZero() {
 		kept.troubled = at.now

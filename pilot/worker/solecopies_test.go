@@ -88,6 +88,35 @@ func TestLostCopiesAreToldToMasters(t *testing.T) {
 	}
 }
 
+// The queue takes word of a lost copy only when it has the outcome. What was lost
+// before that stays lost for later masters, and is told again with the verdict.
+func TestACopyLostBeforeTheVerdictIsToldAgain(t *testing.T) {
+	relieve := func(b *bench, made task.OutputID) {
+		b.do(worker.FromMaster{From: "m1", Message: message.Acks{Relieved: []task.OutputID{made}}})
+	}
+	inState := func(b *bench) int {
+		return len(told[message.State](b.do(worker.FromMaster{From: "m1", Message: message.Want{Term: firstTerm, State: true}}))[0].Gone)
+	}
+	b, made := maker(t)
+	b.do(worker.NotUploaded{Output: made})
+	b.after(time.Second, message.Tick{})
+	relieve(b, made)
+	if n := inState(b); n != 1 {
+		t.Errorf("of a copy lost before the verdict another master hears %d times", n)
+	}
+	var files []task.File
+	for _, report := range told[message.Report](append(b.verdict(made.Attempt, task.AckAccepted), b.after(time.Second, message.Tick{})...)) {
+		files = append(files, report.Gone...)
+	}
+	if len(files) != 1 || files[0].Producer != made.Attempt {
+		t.Errorf("after the verdict the master hears %+v", files)
+	}
+	relieve(b, made)
+	if n := inState(b); n != 0 {
+		t.Error("a copy that was looked for after the verdict is still said to be gone")
+	}
+}
+
 // A storage element that a live site is given gets what was kept without it,
 // once.
 func TestNewStorageGetsWhatWasKept(t *testing.T) {
