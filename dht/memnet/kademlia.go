@@ -29,6 +29,15 @@ const (
 // table is what a member's kad-dht knows: by how many first bits ids share.
 type table map[int][]*Node
 
+func (t table) empty() bool {
+	for _, bucket := range t {
+		if len(bucket) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // meet has two members that are connected know each other.
 func (n *Net) meet(a, b *Node) {
 	n.admit(a, b)
@@ -150,21 +159,31 @@ func (n *Net) bootstrap(node *Node, contacts []dht.Member) {
 	if n.NoKademlia {
 		return
 	}
-	for _, contact := range contacts {
+	node.contacts = contacts
+	n.call(node)
+	n.refresh(node)
+}
+
+// call connects a member to those that the queue named.
+func (n *Net) call(node *Node) {
+	for _, contact := range node.contacts {
 		if target := n.nodes[contact.Peer]; target != nil && target != node && target.runs() && !n.apart(node, target) {
 			n.link(node, target)
 			n.meet(node, target)
 		}
 	}
-	n.refresh(node)
 }
 
-// refresh looks every part of the key space up, now and every so often.
+// refresh looks every part of the key space up, now and every so often. Who knows nobody
+// any more calls those that the queue named, as kad-dht does.
 func (n *Net) refresh(node *Node) {
 	if node.Closed {
 		return
 	}
 	if node.runs() {
+		if node.table.empty() {
+			n.call(node)
+		}
 		n.closest(node, node.key, nil)
 		deepest := 0
 		for bits := range node.table {

@@ -60,11 +60,13 @@ type Node struct {
 	// Hops lists, per broadcast, the peers this node sent it to, where Net.WatchHops is set.
 	Hops map[dht.CastID]map[task.PeerID]bool
 
-	key     dht.Key
-	table   table
-	links   map[task.PeerID]*link
-	wake    time.Time
-	backlog []dht.Event // came while it hung
+	key   dht.Key
+	table table
+	// contacts are those that the queue named when it joined.
+	contacts []dht.Member
+	links    map[task.PeerID]*link
+	wake     time.Time
+	backlog  []dht.Event // came while it hung
 }
 
 // link is an open connection, seen from one end.

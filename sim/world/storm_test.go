@@ -65,6 +65,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		2600010812: "a copy was left that a pilot had stored without an answer, after the queue had refused its attempt",
 		2600011301: "the last pilot of the release before waited for an outcome that a queue, put back to a backup, had forgotten, and the next waited for it to leave",
 		2700004851: "a copy was left that arrived after its pilot had died, of an output that was taken for lost and that nobody needed",
+		2800000676: "a pilot whose only acquaintance had left was not brought to the others by the model of kad-dht, which the real one does",
 		910016:     "a copy was left that an attempt had stored whose output was taken for lost and made again",
 		2700001602: "an output had left its cache before the queue heard of its attempt, and its maker forgot that when a master cut off from the queue had looked for it",
 	} {
