@@ -160,7 +160,7 @@ func (c *catalogue) tidy(folder *Folder) (attempts int) {
 			f := c.files.held[out.LFN]
 			fate := c.fateOf(f, id)
 			lost := f != nil && !exists(f) && len(f.Bad) == 0 // a bad copy may still be read
-			return fate != goes && (fate != counts || !lost) // what was not made again nobody needs
+			return fate != goes && (fate != counts || !lost)  // what was not made again nobody needs
 		})
 		if len(left) > 0 {
 			attempts++
