@@ -23,7 +23,7 @@ var (
 	// ErrStranger: the caller shows a membership that does not count any more: the queue
 	// has no record of it, as after it was put back to a backup, or it is of another
 	// release than its site is now.
-	ErrStranger = errors.New("this pilot is not a member any more: start a new one")
+	ErrStranger = errors.New("this pilot is not a member any more: start a new pilot")
 	// ErrLimit: more than the queue takes.
 	ErrLimit = errors.New("over the limit")
 )

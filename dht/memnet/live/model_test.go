@@ -73,6 +73,9 @@ func measure(t *testing.T, members []overlay, self func(int) dht.Member, locate 
 	return l
 }
 
+// likeEnough is which part of buckets and of nearest members is to be known.
+const likeEnough = 0.97
+
 // The model of kad-dht that carries sites on virtual time is like the library.
 func TestModelOfKademlia(t *testing.T) {
 	const size = 40
@@ -86,11 +89,14 @@ func TestModelOfKademlia(t *testing.T) {
 	s.await(time.Minute, "tables at everyone", func() bool {
 		return !slices.ContainsFunc(real, func(o overlay) bool { return len(o.Members()) < size/3 })
 	})
-	theirs := measure(t, real, func(i int) dht.Member { return pilots[i].self }, func(asker int, file task.FileKey) {
-		if _, err := pilots[asker].Locate(t.Context(), []task.FileKey{file}, nil); err != nil {
-			t.Fatal(err)
-		}
-	})
+	var theirs likeness
+	for tries := 0; tries < 3 && theirs.nearest < likeEnough; tries++ { // a loaded machine cuts lookups short
+		theirs = measure(t, real, func(i int) dht.Member { return pilots[i].self }, func(asker int, file task.FileKey) {
+			if _, err := pilots[asker].Locate(t.Context(), []task.FileKey{file}, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 	net := memnet.New(1, dht.Config{})
 	for range size {
 		net.Join()
@@ -109,7 +115,7 @@ func TestModelOfKademlia(t *testing.T) {
 		t.Errorf("members know %.0f others in the model, %.0f with the library", ours.known, theirs.known)
 	}
 	for name, l := range map[string]likeness{"model": ours, "library": theirs} {
-		if l.buckets < 0.97 || l.nearest < 0.97 {
+		if l.buckets < likeEnough || l.nearest < likeEnough {
 			t.Errorf("the %s: %+v", name, l)
 		}
 	}
