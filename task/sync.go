@@ -87,8 +87,8 @@ type SyncReply struct {
 	Wanted []WantedFile
 	// Settings of the site, as they are now.
 	Settings SiteSettings
-	// Roll is another one in every term, and whenever the queue has started and may
-	// have gone back to a backup: all members join anew.
+	// Roll is another one with every master that speaks for the site, and whenever the
+	// queue has started and may have gone back to a backup: all members join anew.
 	Roll uint64
 	// ReportSeq acknowledges the SiteReport with this number.
 	ReportSeq uint64

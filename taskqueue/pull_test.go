@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
@@ -346,5 +347,36 @@ func TestExplainWhereTheQueueMatches(t *testing.T) {
 	}
 	if x := explain("second[0]"); !x.Eligible || !strings.Contains(x.Why, "cache has all inputs that no storage element has (1 have)") {
 		t.Errorf("a task that waits for its holder: %+v", x)
+	}
+}
+
+// Where pilots speak for themselves, what the queue knows of them is true whoever is the
+// master of their overlay: a new one is no reason to tell all of it again.
+func TestPilotsThatSpeakForThemselvesAreNotMetAnewByAnotherMaster(t *testing.T) {
+	for mode, again := range map[taskqueue.Mode]bool{taskqueue.ModeCentralized: false, taskqueue.ModeIsolated: false, taskqueue.ModeDistributed: true} {
+		d := newDesk(newGrid(t))
+		d.addSite("A", inMode(mode))
+		d.solo("A", "p1", 1)
+		heir := d.solo("A", "p2", 1)
+		roll := func() uint64 {
+			p := heir.message()
+			return d.serve(&p).Roll
+		}
+		before := roll()
+		d.clock = d.clock.Add(time.Minute)
+		claim := taskqueue.Claim{Site: "A", Pilot: heir.id, Expected: d.siteRecord("A").Term}
+		var claimed taskqueue.ClaimResult
+		d.must(func(turn *taskqueue.Turn) (err error) {
+			claimed, err = d.rules.Claim(turn, claim)
+			return err
+		})
+		if after := roll(); before == 0 || !claimed.Granted || (after != before) != again {
+			t.Errorf("%s: the roll was %d and is %d under the new master: %+v", mode, before, after, claimed)
+		}
+		restarted := roll()
+		d.must(d.rules.LookAgain)
+		if after := roll(); after == restarted {
+			t.Errorf("%s: the roll is not called anew at a start of the queue", mode)
+		}
 	}
 }

@@ -276,7 +276,7 @@ type SiteOffice struct {
 	LastPull Instant // of any pilot, in modes without master
 	Resigned bool
 	History  []Mastership // newest last, bounded
-	Roll     uint64       // another one in every term and after every start of the queue
+	Roll     uint64       // another one with every master that speaks for the site, and after every start of the queue
 	RollAt   Instant      // since when its members are to be met by this Roll
 }
 

@@ -239,12 +239,15 @@ func (m *office) appoint(site *SiteRecord, pilot *PilotRecord, others []task.Pil
 	return m.pilots.held[others[0]]
 }
 
-// crown opens the next term of a site.
+// crown opens the next term of a site. Where pilots speak for themselves the queue hears
+// nothing else from them than before, whoever is master of their overlay.
 func (m *office) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why string) {
 	site.Term = task.Term{Epoch: max(site.Term.Epoch, known) + 1, Peer: pilot.Peer}
 	site.Master = pilot.ID
 	site.LastSync, site.Resigned = m.Clock, false
-	m.callRoll(site, site.Roll+1)
+	if !site.InForce().Central() || site.Roll == 0 {
+		m.callRoll(site, site.Roll+1)
+	}
 	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: m.Wall, Why: why})
 	site.History = site.History[max(0, len(site.History)-m.config.Site.MaxHistory):]
 	m.sites.touch(site.Name)
