@@ -329,7 +329,7 @@ func TestRefusedClaimsSlowDown(t *testing.T) {
 // A claim was granted, and the new master died before anybody heard of it.
 func TestAFencedMasterAsksTheQueue(t *testing.T) {
 	m := master(t, ids[5], ids)
-	if claims := done[dht.Claim](m.step(dht.Fenced{})); len(claims) != 1 {
+	if claims := done[dht.Claim](m.step(dht.Fenced{Term: term(1, ids[5])})); len(claims) != 1 {
 		t.Fatalf("claims %+v", claims)
 	}
 	m.step(dht.ClaimAnswer{Reached: true, Term: term(2, ids[0]), Master: ids[0]})
@@ -341,6 +341,20 @@ func TestAFencedMasterAsksTheQueue(t *testing.T) {
 	}
 	if claims := done[dht.Claim](m.out); len(claims) != 1 || claims[0].Expected != term(2, ids[0]) {
 		t.Fatalf("%s claims %+v", m.core, claims)
+	}
+}
+
+// The queue's word on a term comes late to a master that is in office by the next one.
+func TestAMasterIsNotFencedByWordOnItsEarlierTerm(t *testing.T) {
+	m := master(t, ids[5], ids)
+	m.step(dht.Fenced{Term: term(1, ids[5])})
+	m.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[5]), Master: ids[5]})
+	m.mastership(term(2, ids[5]), ids[5])
+	if claims := done[dht.Claim](m.step(dht.Fenced{Term: term(1, ids[5])})); len(claims) != 0 {
+		t.Errorf("it asks for what it has: %+v", claims)
+	}
+	if claims := done[dht.Claim](m.step(dht.Fenced{Term: term(2, ids[5])})); len(claims) != 1 {
+		t.Errorf("claims when the queue refuses its term: %+v", claims)
 	}
 }
 

@@ -59,9 +59,9 @@ type ClaimAnswer struct {
 	Signature []byte
 }
 
-// Fenced tells a master that the queue refuses its term because another
-// master is in office there.
-type Fenced struct{}
+// Fenced tells a master that the queue refuses this term because another
+// master is in office there. The master may have another term by now.
+type Fenced struct{ Term task.Term }
 
 // Broadcast asks to send bytes to every member. Done follows when Reply is
 // set.

@@ -67,7 +67,7 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 			o.registered(e.Members)
 		}
 	case Fenced:
-		if !o.leaving {
+		if !o.leaving && e.Term == o.election.term {
 			o.election.fencedOff(s)
 		}
 	case Broadcast:

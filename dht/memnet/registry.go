@@ -81,7 +81,7 @@ func (r *Registry) hearMasters() {
 		case term == r.term:
 			r.heard, r.synced, r.broken = r.net.now, true, time.Time{}
 		default:
-			r.net.Do(node, dht.Fenced{})
+			r.net.Do(node, dht.Fenced{Term: term})
 		}
 	}
 }

@@ -162,9 +162,9 @@ func (n *Node) Announce(files ...task.FileKey) { n.post(dht.Announce{Files: file
 // Withdraw tells the site that it no longer does.
 func (n *Node) Withdraw(files ...task.FileKey) { n.post(dht.Withdraw{Files: files}) }
 
-// Fenced tells the overlay that the queue refused this master's term because
+// Fenced tells the overlay that the queue refused this term of a master because
 // another one is in office.
-func (n *Node) Fenced() { n.post(dht.Fenced{}) }
+func (n *Node) Fenced(term task.Term) { n.post(dht.Fenced{Term: term}) }
 
 // Deny cuts peers off for good: no new connection, and those open are closed.
 func (n *Node) Deny(peers []task.PeerID) {

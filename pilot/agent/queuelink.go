@@ -57,7 +57,9 @@ func (q *queueLink) pull(n uint64, pull task.Pull, then func(master.SyncAnswered
 		defer cancel()
 		asked := time.Now()
 		reply, err := q.queue.Pull(ctx, pull)
-		q.answered("pull failed", asked, master.SyncAnswered{N: n, Reply: reply.SyncReply, CacheVersion: reply.CacheVersion, Deposed: reply.Deposed}, err, then)
+		q.answered("pull failed", asked, master.SyncAnswered{
+			N: n, Reply: reply.SyncReply, CacheVersion: reply.CacheVersion, Deposed: reply.Deposed, Named: pull.Term,
+		}, err, then)
 	})
 }
 

@@ -122,8 +122,8 @@ func (r *roles) stepMaster(event message.Event) {
 		case master.DenyPeers:
 			r.network.node.Deny(act.Peers)
 		case master.Fenced:
-			r.log.Warn("the queue has another master in office: this one is fenced off")
-			r.network.node.Fenced()
+			r.log.Warn("the queue has another master in office: the one by this term is fenced off", "term", act.Term)
+			r.network.node.Fenced(act.Term)
 		}
 	}
 	if waits := r.master.Waiting(); waits > 0 && !held {

@@ -57,6 +57,8 @@ type SyncAnswered struct {
 	CacheVersion uint64
 	// Deposed tells a pilot that is its own master that the overlay has another one.
 	Deposed bool
+	// Named is the term of its overlay that such a pilot named in its call.
+	Named task.Term
 }
 
 // CastList broadcasts a TaskList and wants a BroadcastDone.
@@ -72,8 +74,8 @@ type CallSync struct {
 	Sync task.Sync
 }
 
-// Fenced tells that the queue has another master in office.
-type Fenced struct{}
+// Fenced tells that the queue has another master in office than by this term.
+type Fenced struct{ Term task.Term }
 
 // DenyPeers passes the queue's deny list on to the overlay.
 type DenyPeers struct{ Peers []task.PeerID }

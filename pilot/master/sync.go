@@ -176,7 +176,7 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 	switch {
 	case e.Stale:
 		m.fenced = true
-		m.act(Fenced{})
+		m.act(Fenced{Term: m.term})
 		o.call.failures, o.call.poll = 1, m.now.Add(m.config.Queue.Every)
 	case e.Err != "":
 		if carried != nil || o.call.flight == nil {
@@ -201,7 +201,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	if m.own.on {
 		m.own.answered = true
 		if e.Deposed {
-			m.act(Fenced{})
+			m.act(Fenced{Term: e.Named})
 		}
 		m.ledger.summarised(&m.step, &m.holding.outbox, e, carried)
 	}

@@ -31,6 +31,7 @@ type call struct {
 	asked     time.Time // by the pilot's clock
 	number    uint64
 	pull      bool
+	named     task.Term // the term of its overlay, in a Pull
 	lostReply bool
 }
 
@@ -90,7 +91,7 @@ func (n *node) callPull(a master.CallPull) {
 // pull carries the call to the queue of a pilot that is its own master.
 func (l *link) pull(from *node, a master.CallPull) {
 	request := taskpb.Pull(a.Pull)
-	l.carry(&call{from: from, number: a.N, pull: true}, proto.Size(request), func(c *call) error {
+	l.carry(&call{from: from, number: a.N, pull: true, named: a.Pull.Term}, proto.Size(request), func(c *call) error {
 		told, err := taskpb.FromPull(overWire(l.judge, request, &pb.PullRequest{}), from.id)
 		if err == nil {
 			l.queue.Pull(&c.Call, &told)
@@ -225,7 +226,7 @@ func (l *link) answer(c *call, reply *task.PullReply, err error) {
 		if err != nil {
 			l.judge.Fatalf("the answer to %s: %v", c.from.id, err)
 		}
-		answer.Reply, answer.CacheVersion, answer.Deposed = decoded.SyncReply, decoded.CacheVersion, decoded.Deposed
+		answer.Reply, answer.CacheVersion, answer.Deposed, answer.Named = decoded.SyncReply, decoded.CacheVersion, decoded.Deposed, c.named
 	}
 	l.after(callTime+l.queue.lag, func() {
 		if c.lostReply || c.from.deaf || !c.from.reaches() {

@@ -321,8 +321,8 @@ func (n *node) stepMaster(event message.Event) {
 		case master.CallSync:
 			n.queue.link.sync(n, a)
 		case master.Fenced:
-			n.note("%s is fenced off", n.id)
-			n.net.Do(n.member, dht.Fenced{})
+			n.note("%s is fenced off in term %s", n.id, a.Term)
+			n.net.Do(n.member, dht.Fenced{Term: a.Term})
 		case master.DenyPeers:
 			n.net.Do(n.member, dht.Denied{Peers: a.Peers})
 		}
