@@ -3,13 +3,14 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os/exec"
+	osexec "os/exec"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
@@ -21,6 +22,8 @@ type Noop struct {
 	TaskTime time.Duration
 	// Sandbox is --sandbox of the pilots: what their walls cost is the difference.
 	Sandbox string
+	// Network is --payload-network of the pilots: what payloads reach.
+	Network exec.Network
 	// Container is --container of the pilots: an image that has the command.
 	Container string
 }
@@ -59,6 +62,7 @@ type NoopResult struct {
 	PilotCPU float64 `json:"pilots_cpu_seconds"`
 	SlotRSS  int64   `json:"slot_rss_bytes"`
 	Sandbox  string  `json:"sandbox"`
+	Network  string  `json:"payload_network"`
 	// Container is the root file system of the payloads.
 	Container string `json:"container,omitempty"`
 	Failed    int    `json:"failed_tasks"`
@@ -81,7 +85,7 @@ func (n Noop) Run(ctx context.Context) (NoopResult, error) {
 	if err := queue.addSite(ctx, &pb.SiteSettings{Name: noopSite}); err != nil {
 		return NoopResult{}, err
 	}
-	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds(), Sandbox: n.Sandbox, Container: n.Container}
+	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds(), Sandbox: n.Sandbox, Network: n.Network.String(), Container: n.Container}
 	if result.Place, err = queue.place(); err != nil {
 		return NoopResult{}, err
 	}
@@ -125,7 +129,7 @@ func (n Noop) xargs(ctx context.Context) (time.Duration, error) {
 	// Without -I, xargs appends a word to the command: -n1 with sleep would
 	// sleep longer by it, so that word is 0.
 	words := strings.Repeat("0\n", n.Tasks)
-	command := exec.CommandContext(ctx, "xargs", append([]string{"-P" + strconv.Itoa(n.Pilots*n.Slots), "-n1"}, n.command()...)...)
+	command := osexec.CommandContext(ctx, "xargs", append([]string{"-P" + strconv.Itoa(n.Pilots*n.Slots), "-n1"}, n.command()...)...)
 	command.Stdin = strings.NewReader(words)
 	began := time.Now()
 	if output, err := command.CombinedOutput(); err != nil {
@@ -139,7 +143,7 @@ func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process,
 	var pilots []*process
 	for i := range n.Pilots {
 		name := fmt.Sprintf("pilot-%d", i+1)
-		pilot, err := queue.startPilot(name, noopSite, "--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB", "--sandbox", n.Sandbox, "--container", n.Container)
+		pilot, err := queue.startPilot(name, noopSite, "--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB", "--sandbox", n.Sandbox, "--payload-network", n.Network.String(), "--container", n.Container)
 		if err != nil {
 			return pilots, err
 		}

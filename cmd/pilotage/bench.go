@@ -98,6 +98,7 @@ clock runs from the first submission to the last outcome that is on disk.`,
 	flags.IntVar(&n.Tasks, "tasks", 5000, "tasks")
 	flags.Var(seconds{&n.TaskTime}, "task-seconds", "seconds that each task sleeps; 0 runs /bin/true")
 	flags.StringVar(&n.Sandbox, "sandbox", "auto", "what confines payloads at most, as at a pilot: auto, landlock or off")
+	flags.Var(&n.Network, "payload-network", "what payloads reach, as at a pilot: host, all, none or ports=80,443,1094")
 	flags.StringVar(&n.Container, "container", "", "folder of a root file system that payloads run in, as at a pilot; it has /bin/true and /bin/sleep")
 	return command
 }

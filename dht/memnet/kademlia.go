@@ -160,7 +160,6 @@ func (n *Net) bootstrap(node *Node, contacts []dht.Member) {
 		return
 	}
 	node.contacts = contacts
-	n.call(node)
 	n.refresh(node)
 }
 

@@ -212,7 +212,9 @@ func TestStoredWithoutAnAnswer(t *testing.T) {
 				t.Errorf("tried %v: pending %v", tried, u.pending())
 			}
 			n.cache.LetGo(entry.Key, id)
-			_ = group.Wait()
+			if err := group.Wait(); err != nil {
+				t.Error(err)
+			}
 			if u.pending() {
 				t.Errorf("tried %v: pending to the end", tried)
 			}

@@ -33,7 +33,6 @@ type node struct {
 	id         task.PilotID
 	host       string
 	slots      int
-	speaks     uint32 // the protocol
 	alive      bool
 	member     *memnet.Node
 	connection serving.Connection // to the queue
@@ -112,7 +111,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	number := w.keys
 	w.keys++
 	n := &node{
-		timeline: w.timeline, world: w, queue: w.queue, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, speaks: s.speaks, alive: true,
+		timeline: w.timeline, world: w, queue: w.queue, site: s, peer: task.PeerID(fmt.Sprintf("member%05d", number)), slots: slots, alive: true,
 		things: things{
 			chances: rand.New(rand.NewPCG(w.seed, uint64(number))), payloads: make(map[task.AttemptID]*payload), logs: make(map[task.AttemptID]bool),
 			searched: make(map[uint64][]task.FileKey),

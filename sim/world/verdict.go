@@ -253,7 +253,7 @@ func (s *storm) judgeRest() {
 		}
 		s.judgeReckoning(site)
 		for _, n := range site.live() {
-			if n.speaks != site.speaks {
+			if s.world.net.Speaks[n.peer] != site.speaks {
 				s.judge.Errorf("%s is of the release before, and stays where pilots of the next wait for it", n.id)
 			}
 			if s.queue.pilot(n.id).Drain {
