@@ -13,8 +13,13 @@ const fellSilent = "its site fell silent"
 
 func (s *SiteRecord) denies(peer task.PeerID) bool { return slices.Contains(s.Denied, peer) }
 
-// revive counts a pilot as live, from now on or again.
+// revive counts a pilot as live, from now on or again. What it has, brings or makes is not
+// to be forgotten.
 func (m *members) revive(site *SiteRecord, pilot *PilotRecord) {
+	if site.Forget {
+		site.Forget = false
+		m.sites.look(site)
+	}
 	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
 	m.pilots.touch(pilot.ID)
 	if pilot.Drain { // it may not have heard of that
@@ -252,13 +257,14 @@ func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
 }
 
 // vacate takes back everything a site holds and forgets its caches, once what they
-// held alone was looked for on storage: nobody is there any more.
+// held alone was looked for on storage: nobody is there any more. Of pilots that come back
+// before that, the site is still to tell anew what it has told once (CheckUntil).
 func (q *queue) vacate(site *SiteRecord, reason string) {
 	for _, lease := range q.leasing.leasesOf(site.Name) {
 		q.life.takeBack(lease, task.Return, reason)
 	}
 	q.leasing.dropRevocations(site.Name)
-	site.Capacity, site.Check, site.CheckUntil = task.Capacity{}, false, 0
+	site.Capacity, site.Check = task.Capacity{}, false
 	if site.Fallback != "" { // the next pilots may run where the network is another
 		before := site.InForce()
 		site.endFallback()

@@ -123,3 +123,61 @@ func TestForgettingEndsWhenAPilotComes(t *testing.T) {
 	}
 	g.check()
 }
+
+// fallsSilent has the pilots of a site count as dead, since nobody hears them.
+func (c *crew) fallsSilent() {
+	c.t.Helper()
+	for _, m := range c.members {
+		m.listed = false
+	}
+	c.tick(c.rules.Config.Lease.TTL)
+	if site := c.siteRecord(c.site); site.Pilots != 0 || !site.Forget {
+		c.t.Fatalf("the site still has %d pilots, or its caches are not to be forgotten", site.Pilots)
+	}
+}
+
+// A site falls silent, and is heard again before its caches are forgotten: what they
+// hold stays, and what is made from now on.
+func TestForgettingEndsWhenASilentSiteIsHeard(t *testing.T) {
+	g := newGrid(t)
+	g.rules.Config.Workflow.LookFor = time.Minute
+	a := g.addSite("A")
+	only := a.join("peer1", 4)
+	by := func(string) *member { return only }
+	made := a.makes([]string{"before"}, by)
+	a.fallsSilent()
+	a.sync()
+	made = append(made, a.makes([]string{"after"}, by)...)
+	g.tick(g.rules.Config.Workflow.LookFor)
+	g.tick(time.Second)
+	for _, name := range made {
+		if f := g.file(name); !slices.Contains(f.Announced, "A") {
+			t.Errorf("%s is forgotten, though its maker is there", name)
+		}
+	}
+	g.check()
+}
+
+// The queue has started, perhaps from a backup, and does not know what a pilot has stored
+// since. The pilot, which has told of it once, is taken for dead and comes back, by itself
+// or after another one: it is asked.
+func TestWhatWasToldBeforeAStartIsAskedOfPilotsThatComeBack(t *testing.T) {
+	for who, registers := range map[string]bool{"by itself": false, "after another one": true} {
+		t.Run(who, func(t *testing.T) {
+			g := newGrid(t)
+			g.rules.Config.Workflow.LookFor = time.Minute
+			a := g.addSite("A")
+			maker := a.join("peer1", 4)
+			made := a.makes([]string{"t"}, func(string) *member { return maker })
+			g.must(g.rules.LookAgain)
+			a.fallsSilent()
+			if registers {
+				a.join("peer2", 4)
+			}
+			if check := a.sync().Check; !slices.ContainsFunc(check, func(f task.File) bool { return f.LFN == made[0] }) {
+				t.Errorf("nobody is asked for what the maker has stored, only for %v", check)
+			}
+			g.check()
+		})
+	}
+}

@@ -189,10 +189,6 @@ func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord
 		m.Effects.tellOfPilot(NewsPilotJoined, pilot, task.Counted(pilot.Slots, "slot"))
 	}
 	site.Refused = nil // what nobody could run, the new one may
-	if site.Forget {   // what it brings or makes is not to be forgotten
-		site.Forget = false
-		m.sites.look(site)
-	}
 	return pilot, again
 }
 
