@@ -231,6 +231,7 @@ var nodeKinds = []kind{
 var releases = []kind{
 	{"next release", 1, func(s *storm, d draws, at *site, _ []*node) bool {
 		at.speaks++
+		at.coming++
 		s.comesWithTheNext(at, 1+d.IntN(3))
 		return true
 	}},
@@ -241,7 +242,9 @@ var releases = []kind{
 func (s *storm) comesWithTheNext(at *site, slots int) {
 	if !s.queue.works() || s.world.startOne(at, slots, nil) == nil {
 		s.after(20*time.Second, func() { s.comesWithTheNext(at, slots) })
+		return
 	}
+	at.coming--
 }
 
 // inject has a fault happen, if there is anything to break.

@@ -253,7 +253,7 @@ func (s *storm) judgeRest() {
 		}
 		s.judgeReckoning(site)
 		for _, n := range site.live() {
-			if s.world.net.Speaks[n.peer] != site.speaks {
+			if s.world.net.Speaks[n.peer] != site.speaks && s.giveWay(site) {
 				s.judge.Errorf("%s is of the release before, and stays where pilots of the next wait for it", n.id)
 			}
 			if s.queue.pilot(n.id).Drain {
@@ -270,6 +270,12 @@ func (s *storm) judgeRest() {
 			}
 		}
 	}
+}
+
+// giveWay tells whether pilots of the release before are to leave a site. A queue that was
+// put back to a copy may know nothing of those of the next, who joined and went since.
+func (s *storm) giveWay(at *site) bool {
+	return at.coming > 0 || s.queue.site(at.name).Overlay == at.speaks
 }
 
 // judgeReckoning wants what a site's master has told the queue of its slots to be true.

@@ -75,6 +75,7 @@ type site struct {
 	spoilt map[string]bool          // copies that it has lost or damaged
 	begun  int                      // attempts that have begun here
 	speaks uint32                   // the protocol of pilots that are started from now on
+	coming int                      // pilots of the next release that may not join yet
 	// deleted lists what the queue has deleted.
 	deleted []string
 	// undone lists what it had deleted when it was put back to a copy: until
