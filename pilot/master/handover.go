@@ -33,7 +33,7 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 		h := soles.moving[id]
 		if h != nil && h.from != w.id && site.roster.members[h.from] != nil {
 			// The other one has it as well, and this one cannot store it either, or leaves.
-			site.roster.tellRelieved(at, w.id, id)
+			site.roster.tellRelieved(at, keeper{w.id, id})
 			if h.taker == w.id {
 				soles.without(at, site, id, h)
 			}
@@ -134,14 +134,21 @@ func (soles *soleCopies) stored(at *step, site *site, stored []task.Stored) {
 
 func (soles *soleCopies) relieve(at *step, site *site, id task.OutputID, h *handOver) {
 	delete(soles.moving, id)
-	site.roster.tellRelieved(at, h.from, id)
+	site.roster.tellRelieved(at, keeper{h.from, id})
 }
 
-// tellRelieved tells a pilot, if it is still there, that a copy is its business
-// no more.
-func (roster *roster) tellRelieved(at *step, pilot task.PilotID, id task.OutputID) {
-	if w := roster.members[pilot]; w != nil {
-		at.tell(w, message.Acks{Relieved: []task.OutputID{id}})
+// keeper is a pilot that has an output to keep, or had one.
+type keeper struct {
+	pilot  task.PilotID
+	output task.OutputID
+}
+
+// tellRelieved tells pilots that are still there that a copy is their business no more.
+func (roster *roster) tellRelieved(at *step, keepers ...keeper) {
+	for _, k := range keepers {
+		if w := roster.members[k.pilot]; w != nil {
+			at.tell(w, message.Acks{Relieved: []task.OutputID{k.output}})
+		}
 	}
 }
 

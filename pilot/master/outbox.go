@@ -17,7 +17,7 @@ type outbox struct {
 	starts    []task.Start
 	returns   []task.Returned
 	stored    map[task.OutputID]pendingStored
-	lost      []task.LostFile
+	lost      []loss
 	departed  []task.Departure
 	joined    map[task.PilotID]uint64 // with the number of the last call before
 	pauses    map[task.PilotID]string // why pilots take no new work by now; "" is that they do
@@ -63,6 +63,12 @@ type pendingStored struct {
 	stored task.Stored
 	from   []task.PeerID // who wants to know that the queue knows
 	told   bool          // and it does; its attempt's outcome is not judged yet
+}
+
+// loss is a file that nobody has any more, or a bad copy, of which the queue is to know.
+type loss struct {
+	task.LostFile
+	bereft []keeper // those who were to keep it hear when the queue knows, and tell a new master until then
 }
 
 // parked is an empty call under way; number 0 is none.
@@ -200,8 +206,21 @@ func (o *outbox) confirm(at *step, hand *handout, r task.Revoked) {
 	o.syncSoon(at, hand.gatherDelay(at))
 }
 
-func (o *outbox) hasLost(file task.File) bool {
-	return slices.ContainsFunc(o.lost, func(l task.LostFile) bool { return l.LFN == file.LFN && l.Digest == file.Digest && l.URL == "" })
+// lossOf is the loss of a file that the queue is to know of; nil: of none.
+func (o *outbox) lossOf(file task.File) *loss {
+	for i := range o.lost {
+		if l := &o.lost[i]; l.LFN == file.LFN && l.Digest == file.Digest && l.URL == "" {
+			return l
+		}
+	}
+	return nil
+}
+
+// lostFile has the queue told that nobody holds a file any more, and those who were to
+// keep it when it knows.
+func (o *outbox) lostFile(at *step, file task.File, reason string, keepers ...keeper) {
+	o.lost = append(o.lost, loss{LostFile: task.LostFile{LFN: file.LFN, Digest: file.Digest, Reason: reason}, bereft: keepers})
+	o.syncSoon(at, 0)
 }
 
 func (o *outbox) addSEReads(at *step, reads []task.SERead) {
@@ -342,7 +361,10 @@ func someOf[E any](list []E) []E { return slices.Clone(list[:min(len(list), most
 func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) bool) *flight {
 	s.Outcomes = o.inOrder(now, waits)
 	s.Seals = o.sealsOf(s.Outcomes)
-	s.Starts, s.Returns, s.Lost = someOf(o.starts), someOf(o.returns), someOf(o.lost)
+	s.Starts, s.Returns = someOf(o.starts), someOf(o.returns)
+	for _, lost := range o.lost[:min(len(o.lost), mostListed)] {
+		s.Lost = append(s.Lost, lost.LostFile)
+	}
 	s.Departed, s.Refused, s.Confirmed = someOf(o.departed), someOf(o.refused), someOf(o.confirmed)
 	for pilot, why := range byKey(o.pauses) {
 		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: why})

@@ -22,11 +22,11 @@ type search struct {
 	watch   bool    // it is to reach the storage element, or to be reported lost
 	drop    bool    // nobody needs it any more: who has it is to drop it
 	holder  task.PilotID
-	looking bool           // the holder was told to look at the storage element only because nobody has the file
-	looks   int            // how many were told so
-	again   time.Time      // when the next step is due; zero: not before something happens
-	resting bool           // it was found; its tasks try again at that time
-	bereft  []task.PilotID // were to keep it and have it no more; they hear when it has been looked for
+	looking bool      // the holder was told to look at the storage element only because nobody has the file
+	looks   int       // how many were told so
+	again   time.Time // when the next step is due; zero: not before something happens
+	resting bool      // it was found; its tasks try again at that time
+	bereft  []keeper  // were to keep it and have it no more
 }
 
 const (
@@ -76,10 +76,10 @@ func (f *searches) missing(at *step, holding *holding, h *held, back message.Han
 func (hand *handout) badCopies(at *step, outbox *outbox, w *member, bad []task.LostFile) {
 	for _, copied := range bad {
 		copied.Pilot = w.id
-		if !slices.ContainsFunc(outbox.lost, func(l task.LostFile) bool {
+		if !slices.ContainsFunc(outbox.lost, func(l loss) bool {
 			return l.Digest == copied.Digest && l.LFN == copied.LFN && l.URL == copied.URL && l.Pilot == copied.Pilot
 		}) {
-			outbox.lost = append(outbox.lost, copied)
+			outbox.lost = append(outbox.lost, loss{LostFile: copied})
 			outbox.syncSoon(at, hand.gatherDelay(at))
 		}
 		if k := hand.files[copied.LFN]; k != nil && k.file.Digest == copied.Digest {
@@ -183,8 +183,7 @@ func (f *searches) dropped(at *step, holding *holding, s *search, has []*member)
 	if k != nil && k.file.Producer == s.file.Producer {
 		holding.site.fileMissing(at, &holding.outbox, k)
 	}
-	holding.outbox.lost = append(holding.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: "nobody needs it any more"})
-	holding.outbox.syncSoon(at, 0)
+	holding.outbox.lostFile(at, s.file, "nobody needs it any more")
 }
 
 // fateKnown tells whether a file is known to be stored or lost.
@@ -199,35 +198,45 @@ func (hand *handout) fateKnown(outbox *outbox, file task.File) bool {
 // the queue.
 func (o *outbox) tellsFate(file task.File) bool {
 	_, stored := o.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]
-	return stored || o.hasLost(file)
+	return stored || o.lossOf(file) != nil
 }
 
 // copiesGone looks for files of which their keeper has lost its copy, and tells
-// it when that is done: a master that dies before leaves it to the next one.
-func (f *searches) copiesGone(at *step, holding *holding, keeper *member, files []task.File) {
+// that one when that is done, and the queue knows if nobody has them: a master that dies
+// before leaves it to the next one.
+func (f *searches) copiesGone(at *step, holding *holding, w *member, files []task.File) {
 	for _, file := range files {
+		told := keeper{w.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN}}
+		if lost := holding.outbox.lossOf(file); lost != nil {
+			lost.bereft = addKeeper(lost.bereft, told)
+			continue
+		}
 		if holding.site.handout.fateKnown(&holding.outbox, file) {
-			holding.site.roster.tellRelieved(at, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
+			holding.site.roster.tellRelieved(at, told)
 			continue
 		}
 		s := f.watch(at, &holding.site, file)
 		if s.file.Producer != file.Producer {
 			continue // another one is being looked for under this name
 		}
-		if !slices.Contains(s.bereft, keeper.id) {
-			s.bereft = append(s.bereft, keeper.id)
-		}
-		if s.holder == keeper.id {
+		s.bereft = addKeeper(s.bereft, told)
+		if s.holder == w.id {
 			holding.site.list.askFor(at, s)
 		}
 	}
 }
 
+// addKeeper adds a keeper once.
+func addKeeper(all []keeper, one keeper) []keeper {
+	if slices.Contains(all, one) {
+		return all
+	}
+	return append(all, one)
+}
+
 // relieveBereft tells those who had a file to keep that it has been looked for.
 func (f *searches) relieveBereft(at *step, site *site, s *search) {
-	for _, id := range s.bereft {
-		site.roster.tellRelieved(at, id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
-	}
+	site.roster.tellRelieved(at, s.bereft...)
 	s.bereft = nil
 }
 
@@ -328,14 +337,14 @@ func (f *searches) found(at *step, s *search, has []*member) {
 // it made again.
 func (f *searches) fileLost(at *step, holding *holding, s *search) {
 	delete(f.byName, s.file.LFN)
-	defer f.relieveBereft(at, &holding.site, s)
 	k := holding.site.handout.files[s.file.LFN]
 	if k != nil && k.file.Exists() && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
+		f.relieveBereft(at, &holding.site, s)
 		f.release(at, holding, s) // it has reached a storage element meanwhile, or was made again
 		return
 	}
 	reason := fmt.Sprintf("no pilot holds %s and no storage element has it", s.file.LFN.Local())
-	holding.outbox.lost = append(holding.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: reason})
+	holding.outbox.lostFile(at, s.file, reason, s.bereft...)
 	if k != nil {
 		holding.site.fileMissing(at, &holding.outbox, k)
 	}
@@ -345,7 +354,6 @@ func (f *searches) fileLost(at *step, holding *holding, s *search) {
 	for _, h := range holding.site.handout.readersOf(s.file.LFN) {
 		holding.giveBackUnread(at, h, reason)
 	}
-	holding.outbox.syncSoon(at, 0)
 }
 
 // release lets tasks go on that waited for a search.

@@ -207,6 +207,9 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if carried != nil {
 		o.call.carried = m.now
+		for _, lost := range o.lost[:carried.lost] {
+			m.holding.site.roster.tellRelieved(&m.step, lost.bereft...)
+		}
 		o.delivered(carried)
 		m.holding.outbox.echoStored(&m.step, carried.stored)
 		m.soles.stored(&m.step, &m.holding.site, carried.stored)

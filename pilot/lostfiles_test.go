@@ -1,0 +1,70 @@
+package pilot_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// fileOf is what an attempt has made; all attempts make the same bytes.
+func fileOf(attempt task.AttemptID) task.File {
+	return task.File{LFN: "w-aaaaaaaaaa:x", Size: task.MiB, Digest: task.Digest{1}, Producer: attempt, Announced: []task.Site{siteName}}
+}
+
+// relieved counts the pilots that hear that an output is their business no more.
+func relieved(actions []message.Action, attempt task.AttemptID) (count int) {
+	for _, tell := range all[message.Tell](actions) {
+		if acks, is := tell.Message.(message.Acks); is {
+			for _, output := range acks.Relieved {
+				if output.Attempt == attempt {
+					count++
+				}
+			}
+		}
+	}
+	return count
+}
+
+// untilLost answers calls to the queue until one tells that files are lost, and returns
+// that one's number and what has happened until then.
+func (s *siteBench) untilLost(actions []message.Action) (call uint64, before []message.Action) {
+	s.t.Helper()
+	before = actions
+	for range 40 {
+		for _, sync := range all[master.CallSync](actions) {
+			if len(sync.Sync.Lost) > 0 {
+				return sync.N, before
+			}
+		}
+		actions = nil
+		open := s.open
+		s.open = nil
+		for _, n := range open {
+			actions = append(actions, s.follow(master.SyncAnswered{N: n})...)
+		}
+		s.now = s.now.Add(500 * time.Millisecond)
+		actions = append(actions, s.follow(message.Tick{})...)
+		before = append(before, actions...)
+	}
+	s.t.Fatal("the queue is not told of a loss")
+	return 0, nil
+}
+
+// Who has lost what it was to keep hears that nobody has it when the queue knows: a
+// master may die before it has told that, and the next one is to hear of the loss.
+func TestAKeeperIsRelievedOfALostFileWhenTheQueueHasHeard(t *testing.T) {
+	s := newSiteBench(t, "a", "b")
+	file := fileOf(attemptOf("other", "p1"))
+	gone := message.Report{Status: message.Status{Gone: []task.File{file}}}
+	call, actions := s.untilLost(s.follow(s.news("p1", gone)))
+	actions = append(actions, s.follow(s.news("p1", gone))...)
+	if n := relieved(actions, file.Producer); n > 0 {
+		t.Errorf("before the queue has heard the keeper is relieved %d times", n)
+	}
+	if n := relieved(s.follow(master.SyncAnswered{N: call}), file.Producer); n != 1 {
+		t.Errorf("when the queue has heard the keeper is relieved %d times", n)
+	}
+}
