@@ -68,3 +68,33 @@ func TestAKeeperIsRelievedOfALostFileWhenTheQueueHasHeard(t *testing.T) {
 		t.Errorf("when the queue has heard the keeper is relieved %d times", n)
 	}
 }
+
+// Who has lost what it was to keep, and what another pilot has in its cache, hears so when
+// that one keeps it: before, it may leave the cache again.
+func TestAKeeperIsRelievedWhenAnotherOneKeepsTheFile(t *testing.T) {
+	s := newSiteBench(t, "a", "b")
+	file := fileOf(attemptOf("other", "p1"))
+	s.has = map[task.PilotID]task.FileKey{"p2": file.Key()}
+	actions := s.follow(master.SyncAnswered{N: s.call, Reply: task.SyncReply{Settings: task.SiteSettings{Site: siteName, SE: "file:///se"}}})
+	actions = append(actions, s.follow(s.news("p1", message.Report{Status: message.Status{Gone: []task.File{file}}}))...)
+	for range 10 {
+		s.now = s.now.Add(500 * time.Millisecond)
+		actions = append(actions, s.follow(message.Tick{})...)
+	}
+	ordered := 0
+	for _, tell := range all[message.Tell](actions) {
+		if _, is := tell.Message.(message.StoreOrder); is && tell.To == "p2" {
+			ordered++
+		}
+	}
+	if ordered != 1 {
+		t.Fatalf("the holder is told %d times to store the file", ordered)
+	}
+	if n := relieved(actions, file.Producer); n > 0 {
+		t.Errorf("before another pilot keeps the file its keeper is relieved %d times", n)
+	}
+	kept := message.Report{Kept: []message.KeptAnswer{{Output: task.OutputID{Attempt: file.Producer, LFN: file.LFN}}}}
+	if n := relieved(s.follow(s.news("p2", kept)), file.Producer); n != 1 {
+		t.Errorf("when another pilot keeps the file its keeper is relieved %d times", n)
+	}
+}

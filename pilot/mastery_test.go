@@ -22,6 +22,7 @@ type siteBench struct {
 	said  map[task.PeerID]uint64
 	seen  map[task.PeerID]uint64
 	where map[string]task.PeerID
+	has   map[task.PilotID]task.FileKey // what pilots say to have when they are asked
 }
 
 func newSiteBench(t *testing.T, names ...string) *siteBench {
@@ -74,7 +75,11 @@ func (s *siteBench) follow(event message.Event) []message.Action {
 				for _, class := range a.List.Delta.Classes {
 					update.Classes = append(update.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
 				}
-				done.Answers = append(done.Answers, message.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update})
+				answer := message.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update}
+				if has := s.has[id]; slices.Contains(a.List.Ask, has) {
+					answer.Have = []task.FileKey{has}
+				}
+				done.Answers = append(done.Answers, answer)
 			}
 			actions = append(actions, s.follow(done)...)
 		case master.CallSync:

@@ -93,7 +93,7 @@ func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.
 // element has now, or asks the next one; and goes on with searches.
 func (m *Master) takeKept(w *member, answers []message.KeptAnswer) {
 	for _, answer := range answers {
-		m.searches.looked(&m.step, &m.holding, w, answer)
+		m.searches.answered(&m.step, &m.holding, w, answer)
 		h := m.soles.moving[answer.Output]
 		switch {
 		case h == nil || h.taker != w.id || h.taken:

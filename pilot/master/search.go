@@ -252,7 +252,6 @@ func (f *searches) searched(at *step, holding *holding, round uint64, holders ma
 			f.dropped(at, holding, s, has)
 		case len(has) > 0:
 			f.found(at, s, has)
-			f.relieveBereft(at, &holding.site, s)
 		case !complete && s.misses < maxMisses:
 			s.misses++
 			s.again = at.now.Add(at.config.LostWait)
@@ -288,14 +287,19 @@ func (f *searches) lookAtStorage(at *step, holding *holding, s *search) {
 	at.tell(chosen, message.StoreOrder{File: s.file})
 }
 
-// looked takes the answer of who was to look at the storage element. News that the
-// file is there came before it.
-func (f *searches) looked(at *step, holding *holding, w *member, answer message.KeptAnswer) {
+// answered takes the answer of a holder that was to store a file, or of who was to look at
+// the storage element. News that the file is there came before it. A holder that keeps the
+// file tells a new master of it, as those did who were to keep it before.
+func (f *searches) answered(at *step, holding *holding, w *member, answer message.KeptAnswer) {
 	s := f.byName[answer.Output.LFN]
-	if s == nil || !s.looking || s.holder != w.id || s.file.Producer != answer.Output.Attempt {
+	if s == nil || s.holder != w.id || s.file.Producer != answer.Output.Attempt {
 		return
 	}
 	switch {
+	case !s.looking:
+		if answer.Failure == "" {
+			f.relieveBereft(at, &holding.site, s)
+		}
 	case answer.Failure == "":
 		holding.site.list.askFor(at, s) // it came into a cache meanwhile
 	case answer.Away:
