@@ -1,6 +1,7 @@
 package pilot_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -96,5 +97,34 @@ func TestAKeeperIsRelievedWhenAnotherOneKeepsTheFile(t *testing.T) {
 	kept := message.Report{Kept: []message.KeptAnswer{{Output: task.OutputID{Attempt: file.Producer, LFN: file.LFN}}}}
 	if n := relieved(s.follow(s.news("p2", kept)), file.Producer); n != 1 {
 		t.Errorf("when another pilot keeps the file its keeper is relieved %d times", n)
+	}
+}
+
+// A pilot has lost what it was to keep while another attempt's file of that name is being
+// looked for: its turn comes when that search has ended.
+func TestALostFileIsLookedForAfterAnotherOneOfItsName(t *testing.T) {
+	s := newSiteBench(t, "a", "b")
+	earlier, later := fileOf(attemptOf("other", "p2")), fileOf(attemptOf("other", "p1"))
+	later.Digest = task.Digest{2}
+	s.has = map[task.PilotID]task.FileKey{"p2": earlier.Key()}
+	settings := task.SiteSettings{Site: siteName, SE: "file:///se"}
+	s.follow(master.SyncAnswered{N: s.call, Reply: task.SyncReply{Settings: settings, Check: []task.File{earlier}}})
+	for range 4 {
+		s.now = s.now.Add(500 * time.Millisecond)
+		s.follow(message.Tick{})
+	}
+	s.follow(s.news("p1", message.Report{Status: message.Status{Gone: []task.File{later}}}))
+	stored := task.Stored{LFN: earlier.LFN, Attempt: earlier.Producer, URL: "file:///se/x", Size: earlier.Size, Digest: earlier.Digest}
+	actions := s.follow(s.news("p2", message.Report{Status: message.Status{Stored: []task.Stored{stored}}}))
+	looked := false
+	for range 4 {
+		s.now = s.now.Add(500 * time.Millisecond)
+		actions = append(actions, s.follow(message.Tick{})...)
+	}
+	for _, cast := range all[master.CastList](actions) {
+		looked = looked || slices.Contains(cast.List.Ask, later.Key())
+	}
+	if !looked {
+		t.Error("when the first file is stored nobody looks for the other one")
 	}
 }

@@ -137,21 +137,6 @@ func (soles *soleCopies) relieve(at *step, site *site, id task.OutputID, h *hand
 	site.roster.tellRelieved(at, keeper{h.from, id})
 }
 
-// keeper is a pilot that has an output to keep, or had one.
-type keeper struct {
-	pilot  task.PilotID
-	output task.OutputID
-}
-
-// tellRelieved tells pilots that are still there that a copy is their business no more.
-func (roster *roster) tellRelieved(at *step, keepers ...keeper) {
-	for _, k := range keepers {
-		if w := roster.members[k.pilot]; w != nil {
-			at.tell(w, message.Acks{Relieved: []task.OutputID{k.output}})
-		}
-	}
-}
-
 // handOversWithout goes on without a pilot that is gone.
 func (soles *soleCopies) handOversWithout(at *step, site *site, pilot task.PilotID) {
 	for _, id := range slices.SortedFunc(maps.Keys(soles.moving), task.OutputID.Compare) {

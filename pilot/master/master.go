@@ -109,7 +109,7 @@ func (m *Master) reset() {
 	m.fenced, m.own = false, own{}
 	m.holding.reset(m.term)
 	m.soles.moving = make(map[task.OutputID]*handOver)
-	m.searches.byName = make(map[task.LFN]*search)
+	m.searches = searches{byName: make(map[task.LFN]*search)}
 }
 
 func (holding *holding) reset(term task.Term) {

@@ -10,7 +10,10 @@ import (
 )
 
 // searches are for files that nobody may have any more.
-type searches struct{ byName map[task.LFN]*search }
+type searches struct {
+	byName map[task.LFN]*search
+	behind []loser // whose files wait for the end of the search for another one of that name
+}
 
 // search is the question whether a file that only caches hold is lost: a
 // pilot could not read it, or whoever made it is gone.
@@ -201,45 +204,6 @@ func (o *outbox) tellsFate(file task.File) bool {
 	return stored || o.lossOf(file) != nil
 }
 
-// copiesGone looks for files of which their keeper has lost its copy, and tells
-// that one when that is done, and the queue knows if nobody has them: a master that dies
-// before leaves it to the next one.
-func (f *searches) copiesGone(at *step, holding *holding, w *member, files []task.File) {
-	for _, file := range files {
-		told := keeper{w.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN}}
-		if lost := holding.outbox.lossOf(file); lost != nil {
-			lost.bereft = addKeeper(lost.bereft, told)
-			continue
-		}
-		if holding.site.handout.fateKnown(&holding.outbox, file) {
-			holding.site.roster.tellRelieved(at, told)
-			continue
-		}
-		s := f.watch(at, &holding.site, file)
-		if s.file.Producer != file.Producer {
-			continue // another one is being looked for under this name
-		}
-		s.bereft = addKeeper(s.bereft, told)
-		if s.holder == w.id {
-			holding.site.list.askFor(at, s)
-		}
-	}
-}
-
-// addKeeper adds a keeper once.
-func addKeeper(all []keeper, one keeper) []keeper {
-	if slices.Contains(all, one) {
-		return all
-	}
-	return append(all, one)
-}
-
-// relieveBereft tells those who had a file to keep that it has been looked for.
-func (f *searches) relieveBereft(at *step, site *site, s *search) {
-	site.roster.tellRelieved(at, s.bereft...)
-	s.bereft = nil
-}
-
 // searched draws the consequences of a round that asked for files.
 func (f *searches) searched(at *step, holding *holding, round uint64, holders map[task.FileKey][]*member, complete bool) {
 	for _, s := range byKey(f.byName) {
@@ -399,4 +363,5 @@ func (f *searches) passSearches(at *step, holding *holding) {
 			holding.site.list.askFor(at, s)
 		}
 	}
+	f.passBehind(at, holding)
 }
