@@ -46,7 +46,8 @@ func (m *members) heard(site *SiteRecord) {
 	}
 }
 
-// depart books pilots that their master saw leave or die.
+// depart books pilots that their master saw leave or die. One that left, and whose goodbye
+// to the queue was lost, has not told whether what it has stored may never be told.
 func (q *queue) depart(site *SiteRecord, departed []task.Departure) {
 	q.pilots.load(keysOf(departed, func(d *task.Departure) task.PilotID { return d.Pilot })...)
 	for _, d := range departed {
@@ -62,6 +63,7 @@ func (q *queue) depart(site *SiteRecord, departed []task.Departure) {
 		if d.Dead {
 			state = PilotDead
 		}
+		site.Untold = q.Clock
 		q.dismiss(site, pilot, state, d.Reason)
 	}
 }

@@ -37,6 +37,8 @@ const (
 	nothing happens = iota
 	dies
 	restarts
+	leaves
+	isSeenToLeave // its goodbye to the queue is lost
 )
 
 // ended is a workflow of two tasks that are done, at a site where a pilot dies or the
@@ -59,6 +61,15 @@ func ended(t *testing.T, what happens) (g *grid, a *crew, w task.WorkflowID, won
 	switch what {
 	case restarts:
 		g.must(func(turn *taskqueue.Turn) error { return g.rules.LookAgain(turn) })
+	case leaves:
+		g.must(func(turn *taskqueue.Turn) error {
+			return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: dead.id, Reason: "told to stop"})
+		})
+		a.next.Departed = []task.Departure{{Pilot: dead.id, Reason: "left"}}
+		a.sync()
+	case isSeenToLeave:
+		a.next.Departed = []task.Departure{{Pilot: dead.id, Reason: "left"}}
+		a.sync()
 	case dies:
 		a.next.Departed = []task.Departure{{Pilot: dead.id, Dead: true, Reason: "not heard"}}
 		a.sync()
@@ -100,7 +111,7 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 		t.Errorf("a tidy workflow is looked at again: %v", g.garbage())
 	}
 
-	for what, want := range map[happens]int{nothing: 0, restarts: 1} { // of a backup, perhaps: it has forgotten what ran since
+	for what, want := range map[happens]int{nothing: 0, leaves: 0, isSeenToLeave: 1, restarts: 1} { // of a backup, perhaps: it has forgotten what ran since
 		g, a, _, _ := ended(t, what)
 		for range 2 {
 			g.tick(g.rules.Config.Lease.TTL * 2 / 3)
@@ -108,7 +119,7 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 			g.crews["B"].sync()
 		}
 		if found := g.untidy(); len(found) != want || len(g.garbage()) != want {
-			t.Errorf("nobody died: %+v, %v", found, g.garbage())
+			t.Errorf("case %d: %+v, %v", what, found, g.garbage())
 		}
 	}
 

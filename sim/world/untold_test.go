@@ -223,11 +223,13 @@ func TestCopiesOfAPilotThatLeftInHasteAreDeleted(t *testing.T) {
 }
 
 // A pilot that leaves while something is under way to storage that the queue does not count
-// tells so: what arrives after it has gone is deleted.
+// tells so: what arrives after it has gone is deleted, also when the queue does not hear its
+// goodbye.
 func TestWhatArrivesAfterItsPilotHasLeftIsDeleted(t *testing.T) {
 	t.Parallel()
 	arrived := 0
-	for seed := range uint64(3) {
+	for seed := range uint64(6) {
+		unheard := seed >= 3
 		w := newWorld(t, seed+1)
 		s := w.addSite("siteA", nil)
 		pilots := w.start(s, 2, 1)
@@ -252,6 +254,7 @@ func TestWhatArrivesAfterItsPilotHasLeftIsDeleted(t *testing.T) {
 		w.run(10 * time.Second)
 		cut(false)
 		w.run(10 * time.Second) // the queue has no use for it, and it is under way
+		maker.offline = unheard
 		maker.stop(time.Minute)
 		w.run(20 * time.Second)
 		if maker.alive {
