@@ -232,8 +232,12 @@ func (r *Rules) Unguarded(t *Turn, name task.Site) (_ []task.File, err error) {
 }
 
 // look marks a site whose caches may be all that has some files, and where
-// perhaps nobody stores them by itself.
+// perhaps nobody stores them by itself. While none of its pilots is there the queue looks
+// on its storage element itself, and whoever comes is asked.
 func (r *siteRecords) look(site *SiteRecord) {
+	if site.Forget {
+		return
+	}
 	site.Check, site.CheckAfter = true, ""
 	r.touch(site.Name)
 }

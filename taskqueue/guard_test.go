@@ -181,3 +181,30 @@ func TestWhatWasToldBeforeAStartIsAskedOfPilotsThatComeBack(t *testing.T) {
 		})
 	}
 }
+
+// The queue starts while all pilots of a site count as dead: what these may have stored
+// without a word is looked for on storage, and not taken for lost because nobody answers.
+func TestASiteWithoutPilotsIsAskedNothing(t *testing.T) {
+	g := newGrid(t)
+	g.rules.Config.Workflow.LookFor = time.Minute
+	a := g.addSite("A")
+	maker := a.join("peer1", 4)
+	made := a.makes([]string{"t"}, func(string) *member { return maker })
+	a.fallsSilent()
+	g.must(g.rules.LookAgain)
+	g.view(func(turn *taskqueue.Turn) error {
+		asked, err := g.rules.Unguarded(turn, "A")
+		if err != nil || len(asked) > 0 {
+			t.Errorf("a site without pilots is asked for %v, %v", asked, err)
+		}
+		vacants, err := g.rules.Vacants(turn)
+		if err != nil || len(vacants) != 1 || len(vacants[0].Files) != 1 || vacants[0].Files[0].LFN != made[0] {
+			t.Errorf("looked for on storage: %+v, %v", vacants, err)
+		}
+		return nil
+	})
+	if check := a.sync().Check; len(check) != 1 || check[0].LFN != made[0] {
+		t.Errorf("who comes back is asked for %v", check)
+	}
+	g.check()
+}
