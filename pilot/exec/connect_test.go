@@ -2,14 +2,17 @@ package exec
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -134,6 +137,31 @@ int main(int n, char **words) {
 	return say(102, 11, (int)(long)(low + 8), 0, 0, 0, 0) != 1;
 }
 `
+
+// knows32Bits tells whether the kernel takes calls in words of 32 bits, as some virtual
+// machines do not.
+func knows32Bits(t *testing.T) bool {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		return false
+	}
+	program := filepath.Join(t.TempDir(), "32")
+	compiler := osexec.Command("gcc", "-w", "-o", program, "-x", "c", "-")
+	compiler.Stdin = strings.NewReader(inWordsOf32Bits)
+	if output, err := compiler.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	err := osexec.Command(program).Run()
+	var ended *osexec.ExitError
+	if errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGSEGV {
+		t.Log("this kernel knows no words of 32 bits: programs that use them are not run")
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
 
 // listening answers at a port of this machine, by both protocols of the Internet where
 // it has them.

@@ -28,13 +28,16 @@ var good = map[string]string{
 	"names":           `getent passwd root > /dev/null && [ -r /etc/passwd ]`,
 	"inputs":          `cmp small large || true; [ $(stat -c %s large) = 3000000 ] && head -c 3 large && cat small`,
 	"other machines":  `EXEC_TEST_CONNECT=TCP $SELF $ELSEWHERE`,
-	"32 bits":         `[ $(uname -m) != x86_64 ] || { echo "$IN_32_BITS" > 32.c && gcc -w -o 32 32.c && ./32; }`,
+	"32 bits":         `echo "$IN_32_BITS" > 32.c && gcc -w -o 32 32.c && ./32`,
 	"static":          `printf 'int main(void) { return 0; }' > x.c && gcc -static -o x x.c && ./x`,
 	"a nest":          `[ $LEVEL = LANDLOCK ] || [ $(id -u) = 0 ] || unshare -Urmpf sh -c 'mount --rbind / $HOME && mount -t proc proc $HOME/proc && mount -t tmpfs none $HOME/tmp && cd $HOME && pivot_root . tmp && umount -l /tmp && [ -x /bin/sh ] && [ $$ = 1 ]'`,
 	"read-only":       `! touch /usr/x 2>/dev/null || [ $(id -u) = 0 ]`,
 }
 
 func TestSandboxLetsPayloadsWork(t *testing.T) {
+	if !knows32Bits(t) {
+		delete(good, "32 bits")
+	}
 	for level, choose := range suites {
 		t.Run(level.String(), func(t *testing.T) {
 			besideTemporaryFiles(t)
