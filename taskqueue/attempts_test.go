@@ -102,3 +102,50 @@ func TestNumbersOfAttemptsStaySmall(t *testing.T) {
 		t.Errorf("the next attempt is a%d", next)
 	}
 }
+
+// TestAnAttemptUnderALeaseThatIsNotKnown: a queue that was put back to a backup knows the
+// site's lease of a task by its number only. What the site reports of an attempt under it
+// counts in the same way before and after the task's present lease has ended, also within
+// one call: an outcome that was unknown left the attempt's start behind, as running for ever.
+func TestAnAttemptUnderALeaseThatIsNotKnown(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	one, two := a.join("peer1", 1), a.join("peer2", 1)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	id := task.NewID(w, "t")
+	call := a.message()
+	call.Leases = []task.LeaseID{57}
+	g.must(func(turn *taskqueue.Turn) error {
+		reply, err := a.rules.Sync(turn, call)
+		a.take(reply)
+		return err
+	})
+	for _, m := range a.members {
+		m.listed = true
+	}
+	present := a.start(id, two)
+	earlier := &attempt{id: present.id, number: 1}
+	earlier.id.Lease, earlier.id.Pilot, earlier.id.Counter = 57, one.id, 1
+	killed := a.fail(earlier, task.KilledByUser)
+	killed.Reason = "another pilot has run it, or does"
+	a.next.Starts = []task.Start{{Attempt: earlier.id, Number: 1}}
+	a.ended = append(a.ended, killed)
+	a.end(id, a.succeed(present))
+	a.sync()
+	g.view(func(turn *taskqueue.Turn) error {
+		attempts, err := turn.Attempts().OfTask(id)
+		if len(attempts) != 2 {
+			t.Errorf("the task has %d attempts, want 2", len(attempts))
+		}
+		for _, attempt := range attempts {
+			if attempt.State == taskqueue.AttemptRunning {
+				t.Errorf("%s is said to run still", attempt.Outcome.Attempt)
+			}
+		}
+		return err
+	})
+	if s := g.state(id); s.State != task.Done || s.Winner != present.id {
+		t.Errorf("the task is %s, its winner %s", s.State, s.Winner)
+	}
+	g.check()
+}

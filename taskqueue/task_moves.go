@@ -73,15 +73,17 @@ func (l *lifecycle) giveBack(s *TaskState) {
 }
 
 // leasedTo tells whether an attempt belongs to a lease, open or past, of a
-// site. Leases and generations only go up, so that of past ones the newest of
-// each site says enough: whoever held that one could as well report under it.
+// site. Leases and generations only go up, so that of those the newest of
+// each site says enough: whoever holds or held that one could as well report under it.
+// After a restore the queue may not know the earlier ones.
 func (s *TaskState) leasedTo(site task.Site, id task.AttemptID) bool {
-	if s.Lease != 0 && s.Lease == id.Lease {
-		return s.Site == site && s.Generation == id.Generation
+	if id.Lease == 0 || id.Generation == 0 {
+		return false
 	}
-	return id.Lease != 0 && id.Generation != 0 && slices.ContainsFunc(s.Past, func(p PastLease) bool {
+	covers := func(p PastLease) bool {
 		return p.Site == site && id.Lease <= p.Lease && id.Generation <= p.Generation
-	})
+	}
+	return s.Lease != 0 && covers(PastLease{Site: s.Site, Lease: s.Lease, Generation: s.Generation}) || slices.ContainsFunc(s.Past, covers)
 }
 
 // lend moves a task into a lease of a site.

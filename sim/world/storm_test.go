@@ -70,6 +70,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		2700001602: "an output had left its cache before the queue heard of its attempt, and its maker forgot that when a master cut off from the queue had looked for it",
 		2554691224: "pilots that speak for themselves told all of them anew because their overlay had another master",
 		2900001116: "after a restore the only pilot, which had stored an output since the backup, was taken for dead and came back, and was not asked for it",
+		3471940771: "after a restore the outcome of an attempt was not known, as its lease was not, and its start in the same call was, as the task's next lease had ended: it counted as running for ever",
 		3100000685: "pilots of the next release had joined and gone since the copy to which the queue was put back, and a storm wanted those of the release before to leave",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
