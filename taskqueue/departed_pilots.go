@@ -59,12 +59,12 @@ func (q *queue) depart(site *SiteRecord, departed []task.Departure) {
 		if pilot == nil || pilot.Site != site.Name || !pilot.State.Present() {
 			continue
 		}
-		state := PilotLeft
 		if d.Dead {
-			state = PilotDead
+			q.dismiss(site, pilot, PilotDead, d.Reason)
+			continue
 		}
+		q.dismiss(site, pilot, PilotLeft, d.Reason)
 		site.Untold = q.Clock
-		q.dismiss(site, pilot, state, d.Reason)
 	}
 }
 
@@ -254,7 +254,6 @@ func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
 	if site.Pilots <= 0 {
 		q.vacate(site, "the last pilot left")
 	}
-
 	return nil
 }
 

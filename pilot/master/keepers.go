@@ -15,8 +15,8 @@ type keeper struct {
 
 // loser is a pilot that has lost its copy of a file which it was to keep.
 type loser struct {
-	pilot task.PilotID
-	file  task.File
+	keeper
+	file task.File
 }
 
 // tellRelieved tells pilots that are still there that a copy is their business no more.
@@ -44,7 +44,7 @@ func (f *searches) copiesGone(at *step, holding *holding, w *member, files []tas
 		}
 		if s := f.byName[file.LFN]; s != nil && s.file.Producer != file.Producer {
 			if !holding.counts(file) {
-				f.behind = append(f.behind, loser{w.id, file})
+				f.behind = append(f.behind, loser{told, file})
 				continue
 			}
 			f.endWatch(at, holding, s)
@@ -82,12 +82,9 @@ func (f *searches) passBehind(at *step, holding *holding) {
 	behind := f.behind
 	f.behind = nil
 	for _, l := range behind {
-		if w := holding.site.roster.members[l.pilot]; w != nil && !slices.ContainsFunc(f.behind, l.same) {
+		again := slices.ContainsFunc(f.behind, func(other loser) bool { return other.keeper == l.keeper })
+		if w := holding.site.roster.members[l.pilot]; w != nil && !again {
 			f.copiesGone(at, holding, w, []task.File{l.file})
 		}
 	}
-}
-
-func (l loser) same(other loser) bool {
-	return l.pilot == other.pilot && l.file.LFN == other.file.LFN && l.file.Producer == other.file.Producer
 }
