@@ -70,6 +70,29 @@ func TestAKeeperIsRelievedOfALostFileWhenTheQueueHasHeard(t *testing.T) {
 	}
 }
 
+// Who has lost what it was to keep, and what nobody needs, hears so when the queue knows,
+// although another pilot drops the file at once.
+func TestAKeeperIsRelievedOfAFileThatNobodyNeedsWhenTheQueueHasHeard(t *testing.T) {
+	s := newSiteBench(t, "a", "b")
+	file := fileOf(attemptOf("other", "p1"))
+	file.LFN = "w-aaaaaaaaaa:y" // which none of the site's tasks makes
+	s.has = map[task.PilotID]task.FileKey{"p2": file.Key()}
+	s.follow(s.news("p1", message.Report{Status: message.Status{Gone: []task.File{file}}}))
+	drop := master.SyncAnswered{N: s.call, Reply: task.SyncReply{Drop: []task.File{file}}}
+	call, actions := s.untilLost(s.follow(drop))
+	told := func(actions []message.Action) bool {
+		return slices.ContainsFunc(all[message.Tell](actions), func(tell message.Tell) bool {
+			return tell.To == "p1" && relieved([]message.Action{tell}, file.Producer) > 0
+		})
+	}
+	if told(actions) {
+		t.Error("the keeper is relieved before the queue has heard")
+	}
+	if !told(s.follow(master.SyncAnswered{N: call})) {
+		t.Error("the keeper is not relieved when the queue has heard")
+	}
+}
+
 // Who has lost what it was to keep, and what another pilot has in its cache, hears so when
 // that one keeps it: before, it may leave the cache again.
 func TestAKeeperIsRelievedWhenAnotherOneKeepsTheFile(t *testing.T) {

@@ -182,11 +182,10 @@ func (f *searches) dropped(at *step, holding *holding, s *search, has []*member)
 		at.tell(w, message.Replicate{Term: at.term, Drops: []task.File{s.file}})
 	}
 	delete(f.byName, s.file.LFN)
-	f.relieveBereft(at, &holding.site, s)
 	if k != nil && k.file.Producer == s.file.Producer {
 		holding.site.fileMissing(at, &holding.outbox, k)
 	}
-	holding.outbox.lostFile(at, s.file, "nobody needs it any more")
+	holding.outbox.lostFile(at, s.file, "nobody needs it any more", s.bereft...)
 }
 
 // fateKnown tells whether a file is known to be stored or lost.
