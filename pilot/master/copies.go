@@ -67,7 +67,7 @@ func (c *copies) passCopies(at *step, hand *handout, roster *roster, outbox *out
 		return
 	}
 	for id, w := range byKey(roster.members) {
-		if id == at.self || c.keepers[id] || !w.described || w.draining {
+		if id == at.self || c.keepers[id] || !w.described || w.leaves() {
 			continue
 		}
 		c.keepers[id] = true

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -43,7 +44,7 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 			h = &handOver{file: file}
 			soles.moving[id] = h
 		}
-		h.from, h.stays = w.id, !w.draining
+		h.from, h.stays = w.id, !w.leaves()
 		switch taker := site.roster.members[h.taker]; {
 		case taker == nil:
 			h.tried = map[task.PilotID]bool{w.id: true}
@@ -56,19 +57,19 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 	}
 }
 
-// chooseTaker has the member with most room in its cache take a copy over; of a pilot that
-// stays, one whose last word on the storage element was that it has taken something: where
-// that answers nobody, copies do not go around. Where there is nobody and no storage
-// element either, the leaving pilot need not wait: when it has gone the site looks for the
-// file and reports it lost.
+// chooseTaker has the member with most room in its cache take a copy over, of those that
+// keep it longest; of a pilot that stays, one whose last word on the storage element was
+// that it has taken something: where that answers nobody, copies do not go around. Where
+// there is nobody and no storage element either, the leaving pilot need not wait: when it
+// has gone the site looks for the file and reports it lost.
 func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *handOver) {
 	h.taker, h.taken = "", false
 	var best *member
 	for name, w := range byKey(site.roster.members) {
-		if !w.described || w.draining || h.tried[name] || h.stays && !w.copying.stores {
+		if !w.described || w.leaves() || h.tried[name] || h.stays && !w.copying.stores {
 			continue
 		}
-		if best == nil || w.room() > best.room() {
+		if best == nil || cmp.Or(cmp.Compare(w.keeps(), best.keeps()), cmp.Compare(w.room(), best.room())) > 0 {
 			best = w
 		}
 	}

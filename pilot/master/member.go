@@ -17,7 +17,8 @@ type member struct {
 	peer       task.PeerID
 	host       string
 	described  bool // its state has come
-	draining   bool
+	draining   bool // it takes no new work: it leaves, or pauses
+	stays      bool // it does not leave
 	pause      pause
 	total      capacity
 	used       capacity
@@ -108,6 +109,21 @@ func (w *member) promote() {
 func (w *member) unwait(j *placement) {
 	w.waiting = slices.DeleteFunc(w.waiting, func(other *placement) bool { return other == j })
 }
+
+// keeps ranks members by how long they will have what they are to keep: first those that
+// take work, then those that take none for a while, last those that leave.
+func (w *member) keeps() int {
+	switch {
+	case !w.draining:
+		return 2
+	case w.stays:
+		return 1
+	}
+	return 0
+}
+
+// leaves tells whether a member takes no work ever again.
+func (w *member) leaves() bool { return w.keeps() == 0 }
 
 // inOrder lists what a member has in hand by the order of assignment.
 func (w *member) inOrder() []*placement {

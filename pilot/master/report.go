@@ -14,7 +14,7 @@ func (m *Master) describe(w *member, s message.State) {
 	w.described, w.talk.asked = true, time.Time{}
 	w.host = s.Pilot.Host
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
-	w.draining, w.cache = s.Draining, s.Cache
+	w.draining, w.stays, w.cache = s.Draining, s.Stays, s.Cache
 	if s.Pilot.Lifetime > 0 {
 		w.ends = m.now.Add(s.Pilot.Lifetime)
 	}
@@ -149,7 +149,7 @@ func (m *Master) report(w *member, r message.Report) {
 		m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step))
 	}
 	m.holding.outbox.pause(&m.step, &m.holding.site.handout, w, r.Stopped)
-	w.cache = r.Cache
+	w.stays, w.cache = r.Stays, r.Cache
 	if r.WantList {
 		w.row.asked = time.Time{}
 		m.holding.site.list.greet(&m.step, w)

@@ -228,17 +228,15 @@ func (f *searches) searched(at *step, holding *holding, round uint64, holders ma
 // storage element: its maker may have stored it, and gone before it told. Where
 // nobody can look it is lost.
 func (f *searches) lookAtStorage(at *step, holding *holding, s *search) {
-	var pilots, leaving []*member
+	var pilots []*member // that are there longest
 	for _, w := range byKey(holding.site.roster.members) {
 		switch {
-		case w.described && w.draining:
-			leaving = append(leaving, w)
-		case w.described:
+		case !w.described:
+		case len(pilots) == 0 || w.keeps() > pilots[0].keeps():
+			pilots = []*member{w}
+		case w.keeps() == pilots[0].keeps():
 			pilots = append(pilots, w)
 		}
-	}
-	if len(pilots) == 0 {
-		pilots = leaving
 	}
 	if at.settings.SE == "" || s.looks == maxLooks || len(pilots) == 0 {
 		f.fileLost(at, holding, s)
@@ -285,9 +283,8 @@ func (f *searches) found(at *step, s *search, has []*member) {
 	}
 	chosen := has[0]
 	for _, w := range has {
-		if !w.draining {
+		if w.keeps() > chosen.keeps() {
 			chosen = w
-			break
 		}
 	}
 	s.holder = chosen.id

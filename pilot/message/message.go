@@ -38,7 +38,9 @@ type Status struct {
 	Number uint64
 	// Seen is the serial number of the last Assign or Want of the term that
 	// the worker has taken: what was assigned later may not be in hand yet.
-	Seen     uint64
+	Seen uint64
+	// Draining tells that no new work is taken: for good, or, where Stays says so, for a
+	// while.
 	Draining bool
 	// Stopped says why no new work is taken; "" while it is, or while the
 	// pilot has not found out yet whether it can.
@@ -50,6 +52,8 @@ type Status struct {
 	// Gone is what was to be kept for lack of another copy, and has left the
 	// cache all the same, as damaged files do.
 	Gone []task.File
+	// Stays tells that the pilot does not leave, also while it takes no new work.
+	Stays bool
 }
 
 // State is all that a master must know of a worker.
@@ -99,7 +103,8 @@ type Report struct {
 	WantList bool
 	// Retracts answers those that were carried out or came too late.
 	Retracts []RetractAnswer
-	// Leaves are sole copies of a leaving pilot that want another keeper.
+	// Leaves are sole copies that want another keeper: those of a leaving pilot, and those
+	// that one which stays cannot store.
 	Leaves []task.File
 	// Kept answers StoreOrders.
 	Kept []KeptAnswer

@@ -223,7 +223,7 @@ func state(t *rapid.T) message.State {
 func status(t *rapid.T) message.Status {
 	return message.Status{
 		Number: serial(t), Seen: serial(t), Draining: yes(t), Stopped: text(t), Cache: cacheReport(t),
-		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored), Gone: several(t, "gone", 2, file),
+		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored), Gone: several(t, "gone", 2, file), Stays: yes(t),
 	}
 }
 

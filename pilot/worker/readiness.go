@@ -12,7 +12,7 @@ import (
 // readiness is whether a pilot takes new work, and why not.
 type readiness struct {
 	stopped  string // why not, as the master was told; "" while it does
-	draining bool
+	draining bool   // it leaves: it takes none ever again
 	checking bool   // it is not known yet whether it can
 	unfit    string // what the node says of that
 	declines string // what the pilot's own policy says

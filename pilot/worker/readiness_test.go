@@ -31,7 +31,7 @@ func TestAPilotTakesWorkByItsOwnPolicy(t *testing.T) {
 		return reports[len(reports)-1]
 	}
 	b.do(worker.PilotChanged{Lifetime: time.Hour, Checking: true})
-	if state := told[message.State](b.do(worker.FromMaster{From: "m1", Message: message.Want{Term: firstTerm, Serial: 1, State: true}})); len(state) != 1 || !state[0].Draining || state[0].Stopped != "" {
+	if state := told[message.State](b.do(worker.FromMaster{From: "m1", Message: message.Want{Term: firstTerm, Serial: 1, State: true}})); len(state) != 1 || !state[0].Draining || !state[0].Stays || state[0].Stopped != "" {
 		t.Fatalf("during the self-check it tells %+v", state)
 	}
 	if said := last(observed(21, 0.1)); said.Draining || said.Stopped != "" {
@@ -41,7 +41,7 @@ func TestAPilotTakesWorkByItsOwnPolicy(t *testing.T) {
 	waits := all[worker.StageIn](b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: 3, Tasks: given("waits")}}))[0].Attempt
 
 	actions := observed(21, 0.7)
-	if said := last(actions); !said.Draining || !strings.Contains(said.Stopped, "own policy declines: hour >= 20 && load < 0.5") ||
+	if said := last(actions); !said.Draining || !said.Stays || !strings.Contains(said.Stopped, "own policy declines: hour >= 20 && load < 0.5") ||
 		len(said.Returned) != 1 || said.Returned[0].Task != id("waits") {
 		t.Errorf("with a load of 0.7 it tells %+v", said)
 	}
@@ -61,4 +61,7 @@ func TestAPilotTakesWorkByItsOwnPolicy(t *testing.T) {
 		t.Errorf("at 20:00 it tells %+v", said)
 	}
 	b.running("again", 5)
+	if said := last(b.do(worker.Drain{Reason: "told to stop"})); !said.Draining || said.Stays {
+		t.Errorf("told to stop it tells %+v", said)
+	}
 }

@@ -25,7 +25,7 @@ func (w *Worker) passReport() {
 		report := w.news
 		w.reports++
 		report.Number, report.Seen, report.Cache = w.reports, w.mastership.seen, w.cache
-		report.Draining, report.Stopped = w.readiness.stopped != "", w.readiness.told()
+		report.Draining, report.Stopped, report.Stays = w.readiness.stopped != "", w.readiness.told(), !w.readiness.draining
 		n := message.SplitOutcomes(report.Outcomes, reportOutcomes)
 		w.news = message.Report{}
 		if more = n < len(report.Outcomes); more {
@@ -45,7 +45,7 @@ func (w *Worker) state(bytes int, copies bool) *message.State {
 	n := message.SplitOutcomes(outcomes, bytes)
 	w.reports++
 	s := &message.State{Pilot: w.self, Peer: w.peer, List: w.row.evaluator.Version(), Status: message.Status{
-		Number: w.reports, Seen: w.mastership.seen, Draining: w.readiness.stopped != "", Stopped: w.readiness.told(), Cache: w.cache,
+		Number: w.reports, Seen: w.mastership.seen, Draining: w.readiness.stopped != "", Stopped: w.readiness.told(), Stays: !w.readiness.draining, Cache: w.cache,
 		Outcomes: outcomes[:n], Stored: w.unjudged.pendingStored(), Gone: inOrder(w.soles.gone, task.OutputID.Compare),
 	}}
 	for _, a := range w.attempts.which(all) {

@@ -72,6 +72,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		2900001116: "after a restore the only pilot, which had stored an output since the backup, was taken for dead and came back, and was not asked for it",
 		3471940771: "after a restore the outcome of an attempt was not known, as its lease was not, and its start in the same call was, as the task's next lease had ended: it counted as running for ever",
 		3100000685: "pilots of the next release had joined and gone since the copy to which the queue was put back, and a storm wanted those of the release before to leave",
+		2900012246: "a pilot that paused was taken for one that leaves, and let go of an output that the next pilot, which left, had not stored",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)
