@@ -81,11 +81,17 @@ func (e *election) answered(s *step, m *membership, a ClaimAnswer) (v verdict) {
 	return verdict{}
 }
 
-// lookFor has a provisional master look for the one that the queue has in
-// office: their parts of the site may have nobody who knows of the other.
+// lookFor has a pilot whose claim was refused look for the master that the queue has in
+// office, if that one's term does not outrank the own one: their parts of the site may
+// have nobody who knows of the other.
 func (e *election) lookFor(s *step, m *membership, master Member) {
-	if e.inOffice() && e.provisional && master.Peer != "" && master.Peer != m.self.Peer && !m.isListed(master.Peer) {
-		m.lose(s.now, master)
-		s.act(Dial{Member: master})
+	if master.Peer == "" || master.Peer == m.self.Peer || master.Peer == e.master.Peer || m.isListed(master.Peer) {
+		return
 	}
+	if e.inOffice() {
+		m.lose(s.now, master)
+	} else {
+		e.vote.sought = master.Peer
+	}
+	s.act(Dial{Member: master, Afresh: e.vote.refusals > trustedLooks})
 }

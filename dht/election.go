@@ -57,6 +57,7 @@ type vote struct {
 	asked    bool          // and pinged, because it has not claimed yet
 	patience int           // how often its answer is accepted for a claim
 	refusals int           // of this pilot's claims
+	sought   task.PeerID   // master at the queue, by a term that the own one outranks
 }
 
 // verdict is what the overlay has to carry out: another master or another term.
@@ -194,10 +195,12 @@ func (e *election) lostMaster(s *step) {
 	e.suspectMaster(s)
 }
 
+// trustedLooks is after how many refused claims an open connection to a master that
+// lives at the queue is taken to hang.
+const trustedLooks = 2
+
 // lookAgain looks at a master that this pilot holds for dead and others do not.
-// Where claims were refused a few times, an open connection to it may hang.
 func (e *election) lookAgain(s *step) {
-	const trustedLooks = 2
 	looking := e.phase == electing || e.phase == claiming
 	if !looking || e.resigned || s.now.Sub(e.looked) < e.config.PingTimeout {
 		return
@@ -331,6 +334,8 @@ func (e *election) dialled(s *step, m *membership, d Dialled) {
 	switch {
 	case d.Peer == e.vote.nudged && e.phase == electing && !d.OK:
 		e.passOver(s, m, d.Peer)
+	case d.Peer == e.vote.sought && e.phase == claiming && d.OK:
+		e.tell(s, d.Peer) // so that the office gets a term that both follow
 	case d.Peer != e.master.Peer:
 	case d.OK && e.phase == doubting: // connected again: a ping decides
 		e.next = s.now.Add(e.config.PingTimeout)

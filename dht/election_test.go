@@ -268,6 +268,41 @@ func TestARefusalTellsTheTermToClaimAgainst(t *testing.T) {
 	}
 }
 
+// A part of a site that was cut off had a provisional master, who died: whoever claims
+// its office looks for the master that the queue has, of whom nobody in this part may
+// know, and tells it of the term that outranks its own.
+func TestAClaimantLooksForTheQueuesMaster(t *testing.T) {
+	p := worker(t, ids[0], ids[5], []dht.Member{ids[0], ids[3], ids[5]})
+	ballot := task.Term{Epoch: 2, Ballot: 1, Peer: ids[3].Peer}
+	p.get(ids[3].Peer, dht.Office{Term: ballot, Master: ids[3]})
+	p.lose(ids[3])
+	refusal := dht.ClaimAnswer{Reached: true, Term: term(2, ids[8]), Master: ids[8]}
+	looks := func(afresh bool) {
+		t.Helper()
+		dials := done[dht.Dial](p.out)
+		if !slices.ContainsFunc(dials, func(d dht.Dial) bool { return d.Member.Peer == ids[8].Peer && d.Afresh == afresh }) {
+			t.Fatalf("dials %+v", dials)
+		}
+	}
+	p.step(refusal)
+	looks(false)
+	p.step(dht.Dialled{Peer: ids[8].Peer}) // the parts have not met yet
+	if offices := sent[dht.Office](p.out); len(offices) != 0 {
+		t.Fatalf("tells %+v", offices)
+	}
+	for range 2 {
+		p.pass(600 * time.Millisecond)
+		p.step(refusal)
+	}
+	looks(true)
+	offices := sent[dht.Office](p.step(dht.Dialled{Peer: ids[8].Peer, OK: true}))
+	if len(offices) != 1 || offices[0].to != ids[8].Peer || offices[0].message.Term != ballot {
+		t.Fatalf("tells %+v", offices)
+	}
+	p.get(ids[8].Peer, dht.Office{Term: term(3, ids[8]), Master: ids[8]})
+	p.mastership(term(3, ids[8]), ids[8])
+}
+
 func TestAProvisionalMasterFollowsTheQueuesMaster(t *testing.T) {
 	p := worker(t, ids[0], ids[5], ids)
 	p.lose(ids[5])

@@ -73,6 +73,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		3471940771: "after a restore the outcome of an attempt was not known, as its lease was not, and its start in the same call was, as the task's next lease had ended: it counted as running for ever",
 		3100000685: "pilots of the next release had joined and gone since the copy to which the queue was put back, and a storm wanted those of the release before to leave",
 		2900012246: "a pilot that paused was taken for one that leaves, and let go of an output that the next pilot, which left, had not stored",
+		2900012393: "the provisional master of a part of a site died, and who claimed its office did not look for the master that the queue had",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)
