@@ -26,7 +26,7 @@ func (e *election) claimLater(now time.Time) {
 func (e *election) askQueue(s *step) {
 	if !e.pending {
 		e.pending = true
-		claim := Claim{Expected: e.granted, Resigned: e.resigned && e.granted == e.term, Ballot: e.term.Ballot}
+		claim := Claim{Expected: e.granted, Resigned: e.resigned && e.granted == e.term, Ballot: max(e.term.Ballot, e.outranked)}
 		if claim.Resigned {
 			claim.Resignation = e.resignation
 		}
@@ -43,6 +43,16 @@ func (e *election) fencedOff(s *step) {
 	e.fenced = true
 	e.next = s.now.Add(e.config.Election.ClaimEvery)
 	e.askQueue(s)
+}
+
+// outrank hears from a member that it is in a term of one whom the queue denies. This
+// pilot does not follow there; if it is master, it asks the queue for a term that the
+// member follows.
+func (e *election) outrank(s *step, term task.Term) {
+	if e.inOffice() && term.Epoch == e.term.Epoch && e.term.Less(term) {
+		e.outranked = max(e.outranked, term.Ballot)
+		e.fencedOff(s)
+	}
 }
 
 // answered handles the queue's word on a claim.

@@ -43,6 +43,7 @@ type election struct {
 	resigned    bool      // the master said goodbye
 	resignation []byte    // and signed it
 	fenced      bool      // the queue has another master in office
+	outranked   uint64    // by this ballot of one who is denied
 	vote        vote
 }
 
@@ -122,9 +123,11 @@ func (e *election) tell(s *step, to task.PeerID) {
 func (e *election) heard(s *step, m *membership, from task.PeerID, o Office) (v verdict) {
 	order := o.Term.Compare(e.term)
 	switch {
-	case m.denied[o.Master.Peer] || o.Master.Peer == "":
+	case o.Master.Peer == "":
 	case order < 0:
 		e.tell(s, from)
+	case m.denied[o.Master.Peer]:
+		e.outrank(s, o.Term)
 	case o.Master.Peer == m.self.Peer && order > 0:
 		e.called(s, o.Term)
 	case o.Master.Peer == m.self.Peer:

@@ -303,6 +303,34 @@ func TestAClaimantLooksForTheQueuesMaster(t *testing.T) {
 	p.mastership(term(3, ids[8]), ids[8])
 }
 
+// Members follow a provisional master whom the queue denies, by a term that outranks the
+// one in office: the master asks the queue for a term that they follow.
+func TestAMasterOutranksOneWhoIsDenied(t *testing.T) {
+	m := master(t, ids[5], ids)
+	m.step(dht.Denied{Peers: []task.PeerID{ids[3].Peer}})
+	ballot := task.Term{Epoch: 1, Ballot: 2, Peer: ids[3].Peer}
+	claims := done[dht.Claim](m.get(ids[1].Peer, dht.Office{Term: ballot, Master: ids[3]}))
+	if len(claims) != 1 || claims[0].Expected != term(1, ids[5]) || claims[0].Ballot != 2 {
+		t.Fatalf("claims %+v", claims)
+	}
+	m.mastership(term(1, ids[5]), ids[5])
+	m.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[5]), Master: ids[5]})
+	m.mastership(term(2, ids[5]), ids[5])
+	m.get(ids[1].Peer, dht.Office{Term: ballot, Master: ids[3]})
+	offices := sent[dht.Office](m.out)
+	if claims := done[dht.Claim](m.out); len(claims) != 0 || len(offices) != 1 || offices[0].message.Term != term(2, ids[5]) {
+		t.Errorf("a member that has not heard of that: claims %+v, is told %+v", claims, offices)
+	}
+
+	p := worker(t, ids[0], ids[5], ids)
+	p.step(dht.Denied{Peers: []task.PeerID{ids[3].Peer}})
+	p.get(ids[1].Peer, dht.Office{Term: ballot, Master: ids[3]})
+	if claims := done[dht.Claim](p.out); len(claims) != 0 {
+		t.Errorf("who is not master claims %+v", claims)
+	}
+	p.mastership(term(1, ids[5]), ids[5])
+}
+
 func TestAProvisionalMasterFollowsTheQueuesMaster(t *testing.T) {
 	p := worker(t, ids[0], ids[5], ids)
 	p.lose(ids[5])

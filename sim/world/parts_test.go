@@ -105,3 +105,39 @@ func TestHalfASiteGoesOnInTheEnd(t *testing.T) {
 	w.queue.start()
 	w.finish(flow, 10*time.Minute)
 }
+
+// A part of a site has a provisional master whose membership is revoked, and who leaves
+// when the queue says so: those who follow it come back to the master that the queue has.
+func TestFollowersOfARevokedMasterComeBack(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 5, 1)
+	w.run(10 * time.Second)
+	group := pilots[3:]
+	w.part(group)
+	for _, n := range group {
+		n.cutOff(true)
+	}
+	masterOf := func(n *node) *node {
+		chief, _ := n.member.Overlay.Master()
+		return w.peers[chief.Peer]
+	}
+	if !w.runUntil(time.Minute, func() bool { return masterOf(group[0]) == masterOf(group[1]) && masterOf(group[0]) != s.master() }) {
+		t.Fatal("the part has no master of its own")
+	}
+	revoked := masterOf(group[0])
+	w.queue.must(func(turn *taskqueue.Turn) error { return w.queue.Rules.Deny(turn, string(revoked.id)) })
+	w.run(5 * time.Second)
+	w.part(nil)
+	for _, n := range group {
+		n.cutOff(false)
+	}
+	w.run(2 * time.Second)
+	revoked.stop(0)
+	w.run(time.Minute)
+	for _, n := range s.live() {
+		if n == revoked || masterOf(n) != s.master() {
+			t.Errorf("%s has the master %s, and the queue %s", n.id, masterOf(n).id, s.master().id)
+		}
+	}
+}
