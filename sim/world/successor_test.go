@@ -43,7 +43,7 @@ func TestTheQueueHearsOfMastersThatDiedWithIt(t *testing.T) {
 			kill(w, s)
 			w.runUntil(time.Minute, func() bool { return !w.queue.away })
 			back := w.now()
-			w.runUntil(10*time.Minute, func() bool { return len(w.queue.alive(s.name)) == len(s.live()) })
+			w.runUntil(10*time.Minute, func() bool { return slices.Equal(w.queue.alive(s.name), s.liveIDs()) })
 			all = append(all, (w.now() - back).Round(100*time.Millisecond))
 		}
 		slices.Sort(all)

@@ -245,9 +245,7 @@ func (s *storm) judgeRest() {
 		}
 	}
 	for _, site := range s.world.sites {
-		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
-			s.judge.Errorf("%s has %d live pilots, the queue counts %d: %v", site.name, live, counted, s.queue.alive(site.name))
-		}
+		s.world.judgePilots(site)
 		if leases := s.queue.leasesOf(site.name); len(leases) > 0 {
 			s.judge.Errorf("%s has leases although all work has ended: %+v", site.name, leases)
 		}
@@ -269,6 +267,14 @@ func (s *storm) judgeRest() {
 				s.judge.Errorf("%s still has %d logs, %d files that wait for their upload, and %d uploads under way", n.id, len(n.logs), len(soles), n.uploads)
 			}
 		}
+	}
+}
+
+// judgePilots wants the queue to have for living the pilots of a site that live, and no
+// others: as many are not enough, while a dead one stands for one that came back.
+func (w *world) judgePilots(at *site) {
+	if live, known := at.liveIDs(), w.queue.alive(at.name); !slices.Equal(live, known) {
+		w.judge.Errorf("%s has the live pilots %v, the queue has %v", at.name, live, known)
 	}
 }
 

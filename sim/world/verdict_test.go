@@ -35,3 +35,26 @@ func TestWhatIsQuiet(t *testing.T) {
 		t.Errorf("quiet after %s", took)
 	}
 }
+
+// A dead pilot that the queue has for living is found also while the queue has one for
+// dead that lives: both have as many.
+func TestADeadPilotIsFoundBesideOneThatCameBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 4, 1)
+	pilots[3].pause()
+	if !w.runUntil(10*time.Minute, func() bool { return len(w.queue.alive(s.name)) == 3 }) {
+		t.Fatal("a pilot that hangs is not missed")
+	}
+	pilots[2].kill()
+	pilots[3].resume()
+	said, found := w.judge, &atOnce{Judge: w.judge}
+	w.judge = found
+	w.judgePilots(s)
+	if w.judge = said; len(found.wrong) != 1 {
+		t.Errorf("found %q, the queue has %v for living, %v live", found.wrong, w.queue.alive(s.name), s.liveIDs())
+	}
+	w.run(10 * time.Minute)
+	w.judgePilots(s)
+}

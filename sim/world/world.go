@@ -208,6 +208,15 @@ func (s *site) live() (live []*node) {
 	return live
 }
 
+// liveIDs names the live pilots in the queue's order.
+func (s *site) liveIDs() (ids []task.PilotID) {
+	for _, n := range s.live() {
+		ids = append(ids, n.id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // element finds the storage element that a URL is on.
 func (w *world) element(url string) *site {
 	for _, s := range w.sites {
