@@ -27,10 +27,14 @@ CI          := $(STATIC) go run ./internal/ci
 # than there are processors.
 LONGEST     := ./cmd/pilotage ./integration ./taskqueue/server ./pilot/exec
 AT_ONCE     := $(shell echo $$(($$(nproc) + 1)))
+# Real nodes that are measured, by the clock of the machine: beside other tests their
+# connections run out of time.
+ALONE       := ./dht/memnet/live
 # What starts no goroutine (ci serial) is tested without the race detector, and so is
 # papers/, a module of its own on top of this one, whose experiments are simulations.
 TEST_ALL     = failed=; serial=$$($(CI) serial); { \
-	$(TEST) -race -p $(AT_ONCE) $(1) $(LONGEST) $$(go list ./... | grep -vxFf <(go list $$serial)) || failed=1; \
+	$(TEST) -race -p $(AT_ONCE) $(1) $(LONGEST) $$(go list ./... | grep -vxFf <(go list $$serial $(ALONE))) || failed=1; \
+	$(TEST) -race $(1) $(ALONE) || failed=1; \
 	$(STATIC) $(TEST) $(1) $$serial || failed=1; \
 	(cd papers && $(STATIC) $(TEST) $(1) ./...) || failed=1; [ -z "$$failed" ]; } </dev/null
 SHOW        := $(CI) show -record $(TEST_RECORD)

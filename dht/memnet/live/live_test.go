@@ -311,13 +311,33 @@ func (s *liveSite) await(patience time.Duration, what string, holds func() bool)
 // their routing tables are filled.
 func (s *liveSite) settled(patience time.Duration, pilots []*livePilot) {
 	s.t.Helper()
-	s.await(patience, fmt.Sprintf("a master of %d pilots", len(pilots)), func() bool {
-		master, _ := pilots[0].Master()
-		return !slices.ContainsFunc(pilots, func(p *livePilot) bool {
-			its, _ := p.Master()
-			return its.Peer != master.Peer || p.self.Peer == master.Peer && len(p.Members()) != len(pilots) || !filled(p, pilots)
-		})
+	var missing string
+	s.t.Cleanup(func() {
+		if missing != "" {
+			s.t.Log(missing)
+		}
 	})
+	s.await(patience, fmt.Sprintf("a master of %d pilots", len(pilots)), func() bool {
+		missing = unsettled(pilots)
+		return missing == ""
+	})
+}
+
+// unsettled says what pilots lack of a settled site.
+func unsettled(pilots []*livePilot) string {
+	master, _ := pilots[0].Master()
+	for i, p := range pilots {
+		its, _ := p.Master()
+		switch {
+		case its.Peer != master.Peer:
+			return fmt.Sprintf("pilot %d has the master %q, the first one %q", i, its.Pilot, master.Pilot)
+		case p.self.Peer == master.Peer && len(p.Members()) != len(pilots):
+			return fmt.Sprintf("the master knows %d of %d", len(p.Members()), len(pilots))
+		case !filled(p, pilots):
+			return fmt.Sprintf("pilot %d, one of %d, knows %d, and nobody in a bucket that is not empty", i, len(pilots), len(p.Members()))
+		}
+	}
+	return ""
 }
 
 // filled tells whether a pilot knows somebody in each bucket that is not empty.

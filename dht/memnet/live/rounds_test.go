@@ -14,6 +14,7 @@ import (
 // count them; what a payload costs is counted on the wire.
 func TestRoundOfRealNodesGoesThroughEightPeersAtMost(t *testing.T) {
 	s := newLive(t)
+	s.overlay.Broadcast = dht.BroadcastConfig{HopAck: 10 * time.Second, ReplyHop: 10 * time.Second} // nobody hangs
 	pilots := s.join(30)
 	s.settled(time.Minute, pilots)
 	payload := bytes.Repeat([]byte("task list "), 10_000)
