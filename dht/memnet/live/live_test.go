@@ -108,10 +108,7 @@ func (s *liveSite) join(count int) []*livePilot {
 
 func (s *liveSite) joinOne() {
 	s.t.Helper()
-	key, err := identity.NewPilotKey()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	key := s.spreadKey()
 	ca, _ := s.authority.PEM()
 	verifier, err := identity.NewVerifier(ca)
 	if err != nil {
@@ -149,6 +146,27 @@ func (s *liveSite) joinOne() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	go func() { p.ran <- p.Run(ctx) }()
+}
+
+// spreadKey is a key in the eighth of the key space in which fewest pilots are. Members
+// that look up what is nearest to them do not meet one that is alone beside more of them
+// than a lookup returns: the next refresh brings it, which no test waits for.
+func (s *liveSite) spreadKey() *identity.PilotKey {
+	s.t.Helper()
+	eighth := func(peer task.PeerID) byte { return dht.KeyOfPeer(peer)[0] >> 5 }
+	var there [8]int
+	for _, p := range s.pilots {
+		there[eighth(p.self.Peer)]++
+	}
+	for {
+		key, err := identity.NewPilotKey()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if there[eighth(key.Peer())] == slices.Min(there[:]) {
+			return key
+		}
+	}
 }
 
 func pilotID(n int) task.PilotID {
