@@ -30,7 +30,7 @@ type LeaseConfig struct {
 // RetryConfig says what failures cost.
 type RetryConfig struct {
 	BackoffMin time.Duration // before a failed task is handed out again
-	BackoffMax time.Duration
+	BackoffMax time.Duration // the longest; of tasks that lost pilots together one after the other waits for another one
 	// MaxGenerations bounds how often a task's lost output is made again.
 	MaxGenerations int
 	// QuarantineLosses is how many pilots a task may take with it where pilots

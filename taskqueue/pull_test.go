@@ -1,6 +1,7 @@
 package taskqueue_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -315,6 +316,78 @@ func TestSummaryAfterARestart(t *testing.T) {
 	p.pull()
 	if p.reply.CacheVersion == 2 || p.version != 0 {
 		t.Errorf("the queue says to have version %d of a cache that it has forgotten", p.reply.CacheVersion)
+	}
+}
+
+// Of tasks that were lost together with two pilots one is tried again at once and the
+// others minutes later, one by one: also if the queue is started in the meantime.
+func TestATaskThatPausesForMinutesIsNotForgotten(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeIsolated))
+	const slots = 4
+	w := d.mustSubmit(taskqueue.Submission{Name: "suspects", Tasks: jobs("t", slots)})
+	for _, peer := range []task.PeerID{"p1", "p2"} {
+		dies := d.solo("A", peer, slots)
+		if got := dies.pull(); len(got) != slots {
+			t.Fatalf("a pilot got %v", got)
+		}
+		for i, lt := range dies.inHand {
+			dies.news.Starts = append(dies.news.Starts, task.Start{Number: lt.Number, Attempt: task.AttemptID{
+				Task: lt.Task.ID, Generation: lt.Generation, Lease: dies.of[lt.Task.ID], Pilot: dies.id, Counter: uint64(i + 1),
+			}})
+		}
+		dies.pull()
+		d.commit(func(t *taskqueue.Turn) error {
+			return d.rules.Tend(t, "A", &taskqueue.Care{Silent: []task.PilotID{dies.id}})
+		})
+		d.maker.Left("A", dies.id)
+		d.tick(10 * time.Second) // the backoff
+	}
+	d.maker = matchmaker.New(&d.rules.Config, matcher.NewCompiler(100)) // as after a start of the queue
+	heir := d.solo("A", "p3", slots)
+	for minute := range slots {
+		if got := heir.pull(); len(got) != 1 {
+			t.Errorf("in minute %d a pilot got %v, want one task", minute, got)
+		}
+		d.tick(time.Minute)
+	}
+	if got := d.workflow(w).Counts[task.Leased]; got != slots {
+		t.Errorf("%d of %d tasks were given again", got, slots)
+	}
+}
+
+// brokenScan is a store that does not list what is READY.
+type brokenScan struct {
+	taskqueue.Tx
+	taskqueue.TaskTable
+}
+
+func (b brokenScan) Tasks() taskqueue.TaskTable { return b }
+
+func (brokenScan) ReadyIn(taskqueue.ClassID, taskqueue.Instant, int) ([]taskqueue.TaskState, error) {
+	return nil, errors.New("the disk fails")
+}
+
+// READY tasks of which not all could be read are read again.
+func TestTasksThatCouldNotBeReadAreReadAgain(t *testing.T) {
+	g := newGrid(t)
+	g.rules.Config.Match.Window = 2
+	d := newDesk(g)
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	d.mustSubmit(taskqueue.Submission{Name: "bag", Tasks: jobs("t", 20)})
+	p := d.solo("A", "p1", 20)
+	got := len(p.pull())
+	if got == 0 || got == 20 {
+		t.Fatalf("a pilot got %d tasks of the first look, want some", got)
+	}
+	err := d.store.View(t.Context(), func(tx taskqueue.Tx) error {
+		return d.maker.Refresh(d.turn(brokenScan{tx, tx.Tasks()}), "A")
+	})
+	if err == nil {
+		t.Fatal("the tasks were not read anew")
+	}
+	if more := p.pull(); len(more) == 0 {
+		t.Error("a pilot got nothing after a look that failed")
 	}
 }
 

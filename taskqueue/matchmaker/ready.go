@@ -18,7 +18,13 @@ func (m *Matchmaker) Stale(now taskqueue.Instant, site task.Site) bool {
 	if r == nil {
 		return false
 	}
-	return !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 || len(r.due(now)) > 0
+	return m.unread(now, r) || len(r.due(now)) > 0
+}
+
+// unread tells whether all READY tasks of a site are to be read, not only those of which
+// something is known.
+func (m *Matchmaker) unread(now taskqueue.Instant, r *site) bool {
+	return !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 || r.later != 0 && r.later <= now
 }
 
 // lookAgain has the tasks be read again that wait for something: for another pilot, perhaps.
@@ -47,7 +53,7 @@ func (m *Matchmaker) Refresh(t *taskqueue.Turn, site task.Site) error {
 		return nil
 	}
 	return taskqueue.In(t, func(t *taskqueue.Turn) error {
-		if !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 {
+		if m.unread(t.Clock, r) {
 			m.fill(t, r)
 		} else if ids := r.due(t.Clock); len(ids) > 0 {
 			states := taskqueue.Read(t.Tasks().Load(ids...))
@@ -62,9 +68,12 @@ func (m *Matchmaker) Refresh(t *taskqueue.Turn, site task.Site) error {
 	})
 }
 
-// fill reads all READY tasks that the site may run, as far as the window
-// reaches.
+// fill reads the READY tasks that the site may run, as far as the window reaches. Those that
+// pause for longer than BackoffMax are left out until the first of them is due.
 func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) {
+	r.filled = false // should the turn end here
+	by := t.Clock.Add(m.config.Retry.BackoffMax)
+	r.later = taskqueue.Read(t.Tasks().NextBackoff(by))
 	ids := slices.Sorted(maps.Keys(taskqueue.Read(t.Tasks().ReadyClasses())))
 	m.knowClasses(t, ids)
 	clear(r.again)
@@ -75,7 +84,7 @@ func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) {
 			if class := m.classes[id]; class == nil || !class.Allows(r.record.Name) {
 				continue
 			}
-			states := taskqueue.Read(t.Tasks().ReadyIn(id, t.Clock.Add(m.config.Retry.BackoffMax), window))
+			states := taskqueue.Read(t.Tasks().ReadyIn(id, by, window))
 			r.cut = r.cut || len(states) == window
 			for i := range states {
 				known[states[i].ID] = true
