@@ -82,8 +82,8 @@ func (o *Overlay) routed(other Member) {
 	if e := m.route(other); e != nil {
 		o.seen(other.Peer)
 		o.locations.handOverTo(s, m, e)
-		if m.key.Common(e.key) >= m.own.bits && !m.settled(s.now) {
-			m.lookSoon(s.now)
+		if m.key.Common(e.key) >= m.own.bits {
+			m.settle(s.now) // it may be one too many
 		}
 		o.unlisted(other.Peer)
 	}

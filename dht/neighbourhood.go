@@ -29,8 +29,8 @@ const (
 	lookSpread = 5 * time.Second
 	// lookLasts is for how long a lookup counts.
 	lookLasts = 5 * time.Minute
-	// neighbours is how many live members a neighbourhood needs to count as known.
-	neighbours = 3
+	// fewest is how many live members a neighbourhood needs to count as known.
+	fewest = 3
 	// lookupMost is how many members kad-dht's lookup returns at most.
 	lookupMost = 8
 )
@@ -78,31 +78,38 @@ func (m *membership) lookedAround(now time.Time, e LookedUp) {
 		bits = min(bits, m.key.Common(KeyOfPeer(other.Peer)))
 	}
 	n.bits, n.looked = bits+1, now
-	if m.settled(now) {
+	if m.settle(now) || len(e.Members) >= lookupMost {
 		n.pause = lookEvery // not all pilots at once
 		n.next = now.Add(lookEvery*3/4 + time.Duration(m.key.Short()%uint64(lookEvery/2)))
 	}
 }
 
-// settled tells whether the neighbourhood is known: it is not while there are more
-// members than one lookup returns, for then it has grown since.
-func (m *membership) settled(now time.Time) bool {
+// settle tells whether the neighbourhood is known, and large enough to say who is nearest to
+// a key in it. Who joins is brought to the eight nearest to it, by the lookup of its own key:
+// this pilot is one of them as long as no more are in the neighbourhood, which becomes
+// smaller before it has more.
+func (m *membership) settle(now time.Time) bool {
 	if m.own.looked.IsZero() || now.Sub(m.own.looked) > lookLasts {
 		return false
 	}
-	live := 0
-	for _, e := range m.known.within(m.key.prefix(m.own.bits)) {
-		if !m.passesOver(now, e) {
-			live++
+	for {
+		live := 0 // this pilot among them
+		for _, e := range m.known.within(m.key.prefix(m.own.bits)) {
+			if !m.passesOver(now, e) {
+				live++
+			}
 		}
+		if live <= lookupMost {
+			return live >= fewest
+		}
+		m.own.bits++
 	}
-	return live >= neighbours && live <= lookupMost
 }
 
 // sure tells whether those that this pilot knows nearest to a key are the nearest
 // that there are.
 func (m *membership) sure(now time.Time, key Key) bool {
-	return m.key.Common(key) >= m.own.bits && m.settled(now)
+	return m.key.Common(key) >= m.own.bits && m.settle(now)
 }
 
 // near names those nearest to some keys, for somebody who knows fewer there.

@@ -15,9 +15,10 @@ import (
 // lookups that ask one member after the other for those nearest to a key. A test
 // (TestModelOfKademlia) holds both against the library.
 const (
-	bucketSize  = 8 // as in package node, like the two below
+	bucketSize  = 8 // as in package node, like the three below
 	concurrency = 3 // so many are asked at a time
 	resiliency  = 3 // the nearest that have to answer before a lookup ends
+	enough      = 3 // so many of a part of the key space are looked for
 	// lookTime bounds a lookup, as in package node: who hangs does not answer.
 	lookTime = 2 * time.Second
 	// fewMembers is up to when kad-dht takes in again whom it is connected to.
@@ -108,6 +109,32 @@ func (n *Net) lookup(a *Node, wish dht.Lookup) {
 		members[i] = other.Member
 	}
 	n.schedule(took, a, dht.LookedUp{Target: wish.Target, Members: members})
+	if wish.Target != dht.Bottom {
+		n.fill(a, found)
+	}
+}
+
+// fill looks up each part of the key space of which too few are known, but for those as
+// near as the nearest members.
+func (n *Net) fill(a *Node, nearest []*Node) {
+	far := 0
+	for i, other := range nearest {
+		if bits := a.key.Common(other.key); i == 0 || bits < far {
+			far = bits
+		}
+	}
+	for bits := range far {
+		if len(a.table[bits]) < enough {
+			n.closest(a, a.part(bits), nil)
+		}
+	}
+}
+
+// part is a key that shares just so many bits with a member's own one.
+func (m *Node) part(bits int) dht.Key {
+	key := m.key
+	key[bits/8] ^= 0x80 >> (bits % 8)
+	return key
 }
 
 // closest asks the nearest of those heard of until resiliency of them have
@@ -153,14 +180,14 @@ func (n *Net) closest(a *Node, key dht.Key, without []task.PeerID) (found []*Nod
 	return heard[:min(bucketSize, len(heard))], min(took, lookTime)
 }
 
-// bootstrap brings a newcomer to those that the queue named, and looks up its own
-// key and one of each part of the key space.
+// bootstrap brings a newcomer to those that the queue named, whom it looks around from.
 func (n *Net) bootstrap(node *Node, contacts []dht.Member) {
 	if n.NoKademlia {
 		return
 	}
 	node.contacts = contacts
-	n.refresh(node)
+	n.call(node)
+	n.After(refreshEvery, func() { n.refresh(node) })
 }
 
 // call connects a member to those that the queue named.
@@ -173,7 +200,7 @@ func (n *Net) call(node *Node) {
 	}
 }
 
-// refresh looks every part of the key space up, now and every so often. Who knows nobody
+// refresh looks every part of the key space up, every so often. Who knows nobody
 // any more calls those that the queue named, as kad-dht does.
 func (n *Net) refresh(node *Node) {
 	if node.Closed {
@@ -189,9 +216,7 @@ func (n *Net) refresh(node *Node) {
 			deepest = max(deepest, bits)
 		}
 		for bits := range deepest {
-			key := node.key
-			key[bits/8] ^= 0x80 >> (bits % 8)
-			n.closest(node, key, nil)
+			n.closest(node, node.part(bits), nil)
 		}
 	}
 	n.After(refreshEvery, func() { n.refresh(node) })

@@ -105,3 +105,31 @@ func TestLowestIDTakesOverFromADeadMaster(t *testing.T) {
 	t.Logf("taken over after %s", time.Since(began))
 	settled(t, left)
 }
+
+// A pilot that looks around also looks for a part of the key space in which it knows nobody
+// any more, though somebody is there: its own lookup finds those near by only.
+func TestAPartInWhichNobodyIsKnownIsFilledAgain(t *testing.T) {
+	s := newSite(t, "siteA")
+	half := func(p *pilot) byte { return dht.KeyOfPeer(p.self.Peer)[0] >> 7 }
+	var near []*pilot // of one half of the key space
+	var far *pilot    // of the other, alone there
+	for len(near) < 12 || far == nil {
+		switch p := s.listen(); {
+		case len(near) == 0 || half(p) == half(near[0]) && len(near) < 12:
+			s.register(p)
+			near = append(near, p)
+		case half(p) != half(near[0]) && far == nil:
+			s.register(p)
+			far = p
+		}
+	}
+	eventually(t, "the master meets all", func() bool { return near[0].Size() == 13 })
+	for _, p := range near {
+		table := p.routing.kad.RoutingTable()
+		table.RemovePeer(far.host.ID())
+		eventually(t, "who lost all in the other half of the key space finds somebody", func() bool {
+			p.look(dht.Lookup{Target: string(p.host.ID())})
+			return table.Find(far.host.ID()) != ""
+		})
+	}
+}

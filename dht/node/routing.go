@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	libp2prouting "github.com/libp2p/go-libp2p/core/routing"
 
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/task"
@@ -113,7 +115,7 @@ func (n *Node) memberOf(id peer.ID) dht.Member {
 }
 
 // bootstrap connects to the members that the queue named, some of which may be
-// gone by now, and has kad-dht fill its routing table from there.
+// gone by now. The overlay has kad-dht look around from there.
 func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 	var attempts sync.WaitGroup
 	for _, member := range contacts {
@@ -129,26 +131,43 @@ func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 	}
 	attempts.Wait()
 	close(n.routing.bootstrapped)
-	n.fill(ctx)
 }
 
-// fill has kad-dht look up the own id, which fills the buckets near by, and then
-// something in each part of the key space of which too few are known. Others that join
-// and look around fill the rest, and so do the refreshes.
-func (n *Node) fill(ctx context.Context) {
-	table := n.routing.kad.RoutingTable()
-	n.lookup(ctx, string(n.host.ID()))
-	for bits := range uint(len(table.GetTrackedCplsForRefresh())) {
-		if ctx.Err() != nil || table.NPeersForCpl(bits) >= enough {
-			continue
-		}
-		if somewhere, err := table.GenRandPeerID(bits); err == nil { // only of so few bits as are tracked
-			n.lookup(ctx, string(somewhere))
-		}
-		if table.NPeersForCpl(bits) == 0 {
-			return // nearer ones were found with the own id
+// fill has kad-dht look up something in each part of the key space of which too few are
+// known, but for those as near as the members that were found nearest to the own id: there
+// everybody was found. Others that join and look around fill the rest, and so do the refreshes.
+func (n *Node) fill(ctx context.Context, nearest []peer.ID) {
+	table, self := n.routing.kad.RoutingTable(), dht.KeyOfPeer(n.self)
+	far := math.MaxInt
+	for _, id := range nearest {
+		far = min(far, self.Common(dht.KeyOfPeer(task.PeerID(id.String()))))
+	}
+	for bits := range uint(min(far, len(table.GetTrackedCplsForRefresh()))) {
+		if table.NPeersForCpl(bits) < enough && ctx.Err() == nil {
+			n.fillPart(ctx, bits)
 		}
 	}
+}
+
+// fillPart looks something up among those whose ids share so many bits with the own one,
+// until enough of them are known.
+func (n *Node) fillPart(ctx context.Context, bits uint) {
+	table := n.routing.kad.RoutingTable()
+	somewhere, err := table.GenRandPeerID(bits)
+	if err != nil {
+		return // the table keeps no such part
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ctx, steps := libp2prouting.RegisterForQueryEvents(ctx)
+	go func() {
+		for range steps {
+			if table.NPeersForCpl(bits) >= enough {
+				stop()
+			}
+		}
+	}()
+	n.lookup(ctx, string(somewhere))
 }
 
 // lookup has kad-dht look up a peer id, and tells whether it ran out of time. What is
@@ -185,6 +204,9 @@ func (n *Node) look(wish dht.Lookup) {
 	}
 	n.routing.without.Store(&without)
 	found, cut := n.lookup(n.life.ctx, wish.Target)
+	if wish.Target == string(n.host.ID()) {
+		defer n.fill(n.life.ctx, found)
+	}
 	answer := dht.LookedUp{Target: wish.Target, Cut: cut}
 	for _, id := range found {
 		if connected(n.host, id) {

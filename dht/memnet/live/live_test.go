@@ -150,7 +150,7 @@ func (s *liveSite) joinOne() {
 
 // spreadKey is a key in the eighth of the key space in which fewest pilots are. Members
 // that look up what is nearest to them do not meet one that is alone beside more of them
-// than a lookup returns: the next refresh brings it, which no test waits for.
+// than a lookup returns: they find it when they look around again, which no test waits for.
 func (s *liveSite) spreadKey() *identity.PilotKey {
 	s.t.Helper()
 	eighth := func(peer task.PeerID) byte { return dht.KeyOfPeer(peer)[0] >> 5 }
