@@ -72,3 +72,26 @@ func TestAPilotThatPausesTakesOver(t *testing.T) {
 		t.Errorf("of a pilot that pauses and one that takes work, they are told %d and %d times to store the file", paused, works)
 	}
 }
+
+// Of two pilots that have the same file, the one that leaves is relieved of it and the one
+// that stays keeps it, in whatever order their master hears of both.
+func TestOfTwoKeepersTheOneThatStaysKeepsTheFile(t *testing.T) {
+	file := fileOf(attemptOf("other", "p3"))
+	leaves := message.Report{Status: message.Status{Draining: true, Stopped: "it drains"}, Leaves: []task.File{file}}
+	for _, first := range []task.PilotID{"p1", "p2"} {
+		s, pauses := newPausing(t)
+		reports := map[task.PilotID]message.Report{"p1": {Status: pauses, Leaves: []task.File{file}}, "p2": leaves}
+		relieved := make(map[task.PeerID]int)
+		second := map[task.PilotID]task.PilotID{"p1": "p2", "p2": "p1"}[first]
+		for _, pilot := range []task.PilotID{first, second, first, second} {
+			for _, tell := range all[message.Tell](s.follow(s.news(task.PeerID(pilot), reports[pilot]))) {
+				if acks, is := tell.Message.(message.Acks); is {
+					relieved[tell.To] += len(acks.Relieved)
+				}
+			}
+		}
+		if relieved["p1"] != 0 || relieved["p2"] == 0 {
+			t.Errorf("%s is heard first: the one that stays is relieved of the file %d times, the one that leaves %d times", first, relieved["p1"], relieved["p2"])
+		}
+	}
+}

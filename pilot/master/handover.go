@@ -32,13 +32,18 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 	for _, file := range files {
 		id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
 		h := soles.moving[id]
-		if h != nil && h.from != w.id && site.roster.members[h.from] != nil {
-			// The other one has it as well, and this one cannot store it either, or leaves.
-			site.roster.tellRelieved(at, keeper{w.id, id})
-			if h.taker == w.id {
-				soles.without(at, site, id, h)
+		if h != nil && h.from != w.id {
+			if other := site.roster.members[h.from]; other != nil && (w.leaves() || !other.leaves()) {
+				// The other one has it as well, and this one cannot store it either, or leaves.
+				site.roster.tellRelieved(at, keeper{w.id, id})
+				if h.taker == w.id {
+					soles.without(at, site, id, h)
+				}
+				continue
 			}
-			continue
+			h.settle(site)
+			soles.relieve(at, site, id, h) // the other one, which leaves
+			h = nil
 		}
 		if h == nil {
 			h = &handOver{file: file}
