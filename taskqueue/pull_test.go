@@ -356,6 +356,47 @@ func TestATaskThatPausesForMinutesIsNotForgotten(t *testing.T) {
 	}
 }
 
+// READY tasks get their turn that are behind more tasks that pause than the queue looks at,
+// and those that pause when they are due. What all READY tasks are is not read again with
+// every pull meanwhile.
+func TestTasksThatPauseTakeNoRoomFromOthers(t *testing.T) {
+	g := newGrid(t)
+	const window, paused = 20, 50
+	g.rules.Config.Match.Window = window
+	d := newDesk(g)
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	d.mustSubmit(taskqueue.Submission{Name: "bag", Tasks: jobs("t", paused)})
+	d.must(func(t *taskqueue.Turn) error {
+		for id, first := range taskqueue.Read(t.Tasks().ReadyClasses()) {
+			states := taskqueue.Read(t.Tasks().ReadyIn(id, t.Clock, first))
+			for i := range states {
+				states[i].NotBefore = t.Clock.Add(time.Duration(1+i%30) * time.Second)
+			}
+			if err := t.Tasks().Save(states...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	d.mustSubmit(taskqueue.Submission{Name: "others", Tasks: jobs("o", 2)})
+	p := d.solo("A", "p1", 2*paused)
+	if got := p.pull(); len(got) != 2 {
+		t.Fatalf("a pilot got %v, want the two tasks that do not pause", got)
+	}
+	p.pull()
+	if d.maker.Stale(d.clock, "A") {
+		t.Error("all READY tasks are read again although none is due")
+	}
+	got := 0
+	for range 30 {
+		d.tick(time.Second)
+		got += len(p.pull())
+	}
+	if got != paused {
+		t.Errorf("a pilot got %d of %d tasks when their pauses were over", got, paused)
+	}
+}
+
 // brokenScan is a store that does not list what is READY.
 type brokenScan struct {
 	taskqueue.Tx

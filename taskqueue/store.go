@@ -137,6 +137,9 @@ type TaskScans interface {
 	// NextBackoff returns the earliest NotBefore after now of a READY task;
 	// zero if none.
 	NextBackoff(now Instant) (Instant, error)
+	// Pausing returns READY tasks of any class with NotBefore > now, those that are due
+	// first before the others, then oldest, at most limit.
+	Pausing(now Instant, limit int) ([]TaskState, error)
 	// InLease returns the tasks that are LEASED under a lease, by age.
 	InLease(id task.LeaseID) ([]TaskState, error)
 	// ReadyBefore counts READY tasks that come before the given one in a

@@ -41,7 +41,7 @@ type site struct {
 	fresh     []task.ID                     // put up since CallIn looked last
 	filled    bool                          // the pool was read from the store
 	cut       bool                          // there are more READY tasks than the pool holds
-	later     taskqueue.Instant             // when all are to be read again, as the first one is due that paused for too long; 0: none does
+	later     taskqueue.Instant             // when all are to be read again, as those that pause beyond the window begin to be due; 0: there are none
 	since     taskqueue.Instant             // when the pilots' silence began to count
 	retracted taskqueue.Instant             // when prefilled tasks were asked for last
 	solver    matcher.Solver

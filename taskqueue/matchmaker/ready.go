@@ -69,11 +69,10 @@ func (m *Matchmaker) Refresh(t *taskqueue.Turn, site task.Site) error {
 }
 
 // fill reads the READY tasks that the site may run, as far as the window reaches. Those that
-// pause for longer than BackoffMax are left out until the first of them is due.
+// pause have a window of their own, in the order in which they are due: they take no room
+// from the others.
 func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) {
 	r.filled = false // should the turn end here
-	by := t.Clock.Add(m.config.Retry.BackoffMax)
-	r.later = taskqueue.Read(t.Tasks().NextBackoff(by))
 	ids := slices.Sorted(maps.Keys(taskqueue.Read(t.Tasks().ReadyClasses())))
 	m.knowClasses(t, ids)
 	clear(r.again)
@@ -84,7 +83,7 @@ func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) {
 			if class := m.classes[id]; class == nil || !class.Allows(r.record.Name) {
 				continue
 			}
-			states := taskqueue.Read(t.Tasks().ReadyIn(id, by, window))
+			states := taskqueue.Read(t.Tasks().ReadyIn(id, t.Clock, window))
 			r.cut = r.cut || len(states) == window
 			for i := range states {
 				known[states[i].ID] = true
@@ -96,6 +95,11 @@ func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) {
 		if !known[id] {
 			r.pool.Remove(id)
 		}
+	}
+	pausing := taskqueue.Read(t.Tasks().Pausing(t.Clock, m.config.Match.Window))
+	m.put(t, r, pausing)
+	if r.later = 0; len(pausing) == m.config.Match.Window {
+		r.later = pausing[len(pausing)-1].NotBefore
 	}
 	r.filled = true
 }

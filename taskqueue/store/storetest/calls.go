@@ -47,6 +47,10 @@ var calls = map[string]func(*draws) step{
 		class, now, limit := one(d, "class", someClasses...), taskqueue.Instant(d.number()), d.number()
 		return func(tx taskqueue.Tx) (any, error) { return tx.Tasks().ReadyIn(class, now, limit) }
 	},
+	"pausing": func(d *draws) step {
+		now, limit := taskqueue.Instant(d.number()), d.number()
+		return func(tx taskqueue.Tx) (any, error) { return tx.Tasks().Pausing(now, limit) }
+	},
 	"ready of": func(d *draws) step {
 		quotas := make(map[taskqueue.ClassID]int)
 		for _, class := range some(d, "classes", someClasses...) {

@@ -139,6 +139,7 @@ func (d *dumper) tasks(tasks taskqueue.TaskTable) {
 	note[map[taskqueue.ClassID]int](d, "ready classes")(tasks.ReadyClasses())
 	note[taskqueue.Instant](d, "backoff")(tasks.NextBackoff(0))
 	note[taskqueue.Instant](d, "next backoff")(tasks.NextBackoff(5))
+	note[[]taskqueue.TaskState](d, "pausing")(tasks.Pausing(5, 4))
 	for _, lease := range someLeases {
 		note[[]taskqueue.TaskState](d, "leased", lease)(tasks.InLease(lease))
 	}

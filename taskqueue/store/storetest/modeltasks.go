@@ -115,6 +115,12 @@ func (t modelTasks) NextBackoff(now taskqueue.Instant) (next taskqueue.Instant, 
 	return next, nil
 }
 
+func (t modelTasks) Pausing(now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
+	found := t.scan(func(s taskqueue.TaskState) bool { return s.State == task.Ready && s.NotBefore > now })
+	slices.SortStableFunc(found, func(a, b taskqueue.TaskState) int { return cmp.Compare(a.NotBefore, b.NotBefore) })
+	return head(found, limit), nil
+}
+
 func (t modelTasks) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
 	return t.scan(func(s taskqueue.TaskState) bool { return s.State == task.Leased && s.Lease == id }), nil
 }

@@ -63,6 +63,9 @@ func testReady(t *testing.T, store taskqueue.Store) {
 		list(t, "limit 0", nameOf)(tasks.ReadyIn(3, 0, 0))
 		list(t, "another class", nameOf, "elsewhere")(tasks.ReadyIn(4, 0, 9))
 		list(t, "an empty class", nameOf)(tasks.ReadyIn(5, 0, 9))
+		list(t, "pauses", nameOf, "late")(tasks.Pausing(99, 9))
+		list(t, "pauses no more", nameOf)(tasks.Pausing(100, 9))
+		list(t, "limit of those that pause", nameOf)(tasks.Pausing(0, 0))
 		of := func(what string, complete bool, quotas map[taskqueue.ClassID]int, limit, rows int, names ...string) {
 			t.Helper()
 			found, all, err := tasks.ReadyOf(quotas, 99, limit, rows)

@@ -150,6 +150,10 @@ func (t taskTable) NextBackoff(now taskqueue.Instant) (next taskqueue.Instant, e
 	return next, err
 }
 
+func (t taskTable) Pausing(now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
+	return t.states(runsInBackoff, Span{From: beyond(key(nil).signed(int64(now)))}, 0, limit, nil)
+}
+
 func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
 	return t.states(runsLeased, under(number(id)), 0, noLimit, nil)
 }
