@@ -7,16 +7,15 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// hello lists a member at its master, or says who is master.
+// hello lists a member at its master, or says who is master, or was until now: whoever
+// introduces itself takes this pilot for the master, and its pongs for that one's.
 func (o *Overlay) hello(from task.PeerID, h Hello, missed bool) {
 	s, m := &o.step, &o.members
 	if h.Member.Peer != from || o.leaving {
 		return
 	}
 	if !o.election.inOffice() {
-		if o.election.phase == following {
-			o.election.tell(s, from)
-		}
+		o.election.tell(s, from)
 		return
 	}
 	added := m.enlist(h.Member)

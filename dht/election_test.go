@@ -444,3 +444,31 @@ func TestWhoIsCalledMasterAsksTheQueue(t *testing.T) {
 	m.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[5]), Master: ids[5]})
 	m.mastership(term(2, ids[5]), ids[5])
 }
+
+// A pilot that is master no more, and looks for the one that it follows since, tells that
+// to those who still take it for their master: its pongs keep them for no longer.
+func TestWhoTakesAnotherForItsMasterIsTold(t *testing.T) {
+	was := worker(t, ids[2], ids[5], ids)
+	second := term(2, ids[5])
+	was.get(ids[4].Peer, dht.Office{Term: second, Master: ids[5]})
+	follower := worker(t, ids[1], ids[2], ids)
+	for _, event := range []dht.Event{dht.Disconnected{Peer: ids[5].Peer}, dht.Dialled{Peer: ids[5].Peer}} {
+		was.step(event) // it doubts, then it elects
+		told := sent[dht.Office](was.get(ids[1].Peer, dht.Hello{Member: ids[1]}))
+		if len(told) != 1 || told[0].to != ids[1].Peer || told[0].message.Term != second {
+			t.Fatalf("after %+v it tells %+v", event, told)
+		}
+	}
+	if pings := sent[dht.Ping](follower.pass(3600 * time.Millisecond)); len(pings) != 1 {
+		t.Fatalf("a follower that hears nothing sends %+v", pings)
+	}
+	hello := sent[dht.Hello](follower.get(ids[2].Peer, dht.Pong{}))
+	if len(hello) != 1 {
+		t.Fatalf("after a pong a follower introduces itself with %+v", hello)
+	}
+	follower.get(ids[2].Peer, sent[dht.Office](was.get(ids[1].Peer, hello[0].message))[0].message)
+	follower.mastership(second, ids[5])
+	if nudges := sent[dht.MasterDead](follower.pass(5 * time.Second)); len(nudges) == 0 || nudges[0].to != ids[0].Peer {
+		t.Errorf("a follower of a dead master tells %+v", nudges)
+	}
+}
