@@ -146,7 +146,7 @@ func (f *files) keep(file task.File) {
 	f.beside(func(ctx context.Context) {
 		kept := worker.Kept{File: file}
 		var unseen error
-		if kept.URL, unseen = f.uploads.find(ctx, file); kept.URL != "" {
+		if kept.URL, unseen = f.uploads.find(ctx, f.uploads.settings.get().SE, file); kept.URL != "" {
 			f.log.Info("a file was found on the storage element", "file", file.LFN, "attempt", file.Producer)
 		} else if err := f.takeOver(ctx, file); err != nil {
 			kept.Failure, kept.Away = err.Error(), unseen != nil

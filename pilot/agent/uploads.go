@@ -208,7 +208,7 @@ func (u *uploader) keeps(output message.Output) bool {
 func (u *uploader) bring(ctx context.Context, element string, item upload) (url string, err error) {
 	output := item.output
 	if item.sought {
-		return u.find(ctx, output.File(""))
+		return u.find(ctx, element, output.File(""))
 	}
 	url, err = u.store.Put(ctx, element, task.StorageName(output.Attempt, output.LFN), task.KeyOf("", output.Digest), item.perhapsThere(u.self))
 	if err != nil {
@@ -240,10 +240,9 @@ func (u *uploader) tryAgain(item upload, element string, err error) {
 	})
 }
 
-// find looks for an output at its place on the site's storage element, and tells
+// find looks for an output at its place on a storage element, if there is one, and tells
 // why that cannot be said.
-func (u *uploader) find(ctx context.Context, file task.File) (string, error) {
-	element := u.settings.get().SE
+func (u *uploader) find(ctx context.Context, element string, file task.File) (string, error) {
 	if element == "" {
 		return "", nil
 	}

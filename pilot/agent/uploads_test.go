@@ -226,6 +226,16 @@ func TestStoredWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// What is kept no more is looked for on the storage element that its upload was meant for,
+// also when the site has just lost that one.
+func TestAnUploadIsLookedForWhereItWent(t *testing.T) {
+	u := newUploader(&shell{log: slog.New(slog.DiscardHandler)}, "p", nil, &lossy{there: true}, &siteSettings{}, nil)
+	sought := upload{output: message.Output{Produced: task.Produced{LFN: "w-a:x"}}, tries: 1, sought: true}
+	if url, err := u.bring(t.Context(), "file:///element", sought); url != "file:///element/x" || err != nil {
+		t.Errorf("an output that is there was looked for: %q, %v", url, err)
+	}
+}
+
 // Failed uploads of many files are said once in ever longer times, and their end.
 func TestFailedUploadsAreSaidOnce(t *testing.T) {
 	var failures trouble
