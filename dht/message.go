@@ -17,7 +17,8 @@ type Hello struct {
 
 // Welcome answers a Hello: the master knows the sender.
 type Welcome struct {
-	Missed bool // it was taken for gone before
+	Missed bool   // it was taken for gone before
+	Denial Denial // the edges add and check it
 }
 
 // Office says who is master, to someone who holds another for it.
@@ -30,6 +31,12 @@ type Office struct {
 // Grant is the queue's signature of a term: who got the epoch.
 type Grant struct {
 	Peer      task.PeerID
+	Signature []byte
+}
+
+// Denial is the queue's deny list of the site, and its signature.
+type Denial struct {
+	Peers     []task.PeerID
 	Signature []byte
 }
 
@@ -80,7 +87,8 @@ type Cast struct {
 	Gone    []task.PeerID // members that died or left lately, in a beat
 	Suspect []task.PeerID
 	Payload []byte
-	Grant   Grant // as in Office
+	Grant   Grant  // as in Office
+	Denial  Denial // as in Welcome, in a beat
 }
 
 // CastAck confirms the receipt of a Cast.

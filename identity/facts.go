@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	p2ppeer "github.com/libp2p/go-libp2p/core/peer"
@@ -21,6 +22,7 @@ const (
 	factOutcomes    = "pilotage outcomes 1"
 	factResignation = "pilotage resignation 1"
 	factTerm        = "pilotage term 1"
+	factDenied      = "pilotage denied 1"
 )
 
 // ErrNotSigned tells of a fact without a good signature of who alone can know it.
@@ -132,24 +134,56 @@ func publicOf(id task.PeerID) (ed25519.PublicKey, error) {
 
 // SignTerm signs that the queue has granted a term.
 func (a *Authority) SignTerm(site task.Site, term task.Term) ([]byte, error) {
-	sum := sha256.Sum256(statement(factTerm, termParts(site, term)...))
-	signature, err := ecdsa.SignASN1(rand.Reader, a.key, sum[:])
+	signature, err := a.signFact(statement(factTerm, termParts(site, term)...))
 	if err != nil {
 		return nil, fmt.Errorf("sign term %s of %s: %w", term, site, err)
 	}
 	return signature, nil
 }
 
+func (a *Authority) signFact(fact []byte) ([]byte, error) {
+	sum := sha256.Sum256(fact)
+	return ecdsa.SignASN1(rand.Reader, a.key, sum[:])
+}
+
 // VerifyTerm checks that the queue has granted a term.
 func (v *Verifier) VerifyTerm(site task.Site, term task.Term, signature []byte) error {
-	sum := sha256.Sum256(statement(factTerm, termParts(site, term)...))
+	if !v.signed(statement(factTerm, termParts(site, term)...), signature) {
+		return fmt.Errorf("term %s of %s: %w", term, site, ErrNotSigned)
+	}
+	return nil
+}
+
+// signed tells whether one of the VO's authorities has signed a fact.
+func (v *Verifier) signed(fact, signature []byte) bool {
+	sum := sha256.Sum256(fact)
 	v.mutex.RLock()
 	authorities := v.authorities
 	v.mutex.RUnlock()
-	for _, key := range authorities {
-		if ecdsa.VerifyASN1(key, sum[:], signature) {
-			return nil
-		}
+	return slices.ContainsFunc(authorities, func(key *ecdsa.PublicKey) bool { return ecdsa.VerifyASN1(key, sum[:], signature) })
+}
+
+// SignDenied signs a site's deny list, so that its pilots can pass it on to each other.
+func (a *Authority) SignDenied(site task.Site, peers []task.PeerID) ([]byte, error) {
+	signature, err := a.signFact(statement(factDenied, deniedParts(site, peers)...))
+	if err != nil {
+		return nil, fmt.Errorf("sign the deny list of %s: %w", site, err)
 	}
-	return fmt.Errorf("term %s of %s: %w", term, site, ErrNotSigned)
+	return signature, nil
+}
+
+// VerifyDenied checks that the queue has denied these peers of a site.
+func (v *Verifier) VerifyDenied(site task.Site, peers []task.PeerID, signature []byte) error {
+	if !v.signed(statement(factDenied, deniedParts(site, peers)...), signature) {
+		return fmt.Errorf("a deny list of %s with %d peers: %w", site, len(peers), ErrNotSigned)
+	}
+	return nil
+}
+
+func deniedParts(site task.Site, peers []task.PeerID) [][]byte {
+	parts := [][]byte{[]byte(site)}
+	for _, peer := range peers {
+		parts = append(parts, []byte(peer))
+	}
+	return parts
 }

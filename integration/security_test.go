@@ -47,6 +47,7 @@ func TestStrangersAndRevoked(t *testing.T) {
 	t.Run("data port", func(t *testing.T) { dataPort(g.in(t), p) })
 	t.Run("overlay port", func(t *testing.T) { overlayPort(g.in(t), p) })
 	t.Run("a pilot's token", func(t *testing.T) { pilotToken(g.in(t)) })
+	t.Run("the key of a revoked pilot", func(t *testing.T) { revokedKey(g.in(t), p, other) })
 	t.Run("expired and revoked tokens", func(t *testing.T) { badTokens(g.in(t)) })
 	t.Run("a revoked worker", func(t *testing.T) { revoked(g.in(t), other) })
 	t.Run("a revoked master", func(t *testing.T) {
@@ -133,30 +134,8 @@ func (g *grid) dial(bearer string) *grpc.ClientConn {
 func dataPort(g *grid, p *pilotProcess) {
 	t := g.t
 	known := g.pilot(p.id).GetContact()
-	verifier := func(of *grid) *identity.Verifier {
-		access, err := identity.ReadAccessFile(of.access("admin"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := identity.NewVerifier([]byte(access.CAPEM))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	ask := func(config *tls.Config) error {
-		client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 10 * time.Second}
-		reply, err := client.Get(known.GetDataUrl() + "/")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = reply.Body.Close() }()
-		_, err = io.Copy(io.Discard, reply.Body)
-		return err
-	}
-	as := func(own identity.MemberCertificate, site task.Site) *tls.Config {
-		return identity.DataClientTLS(own, verifier(g), site, task.PeerID(known.GetPeer()), time.Now)
-	}
+	ask := func(config *tls.Config) error { return askData(known, config) }
+	as := func(own identity.MemberCertificate, site task.Site) *tls.Config { return g.member(known, own, site) }
 	_, member := g.enlist("siteA")
 	if err := ask(as(member, "siteA")); err != nil {
 		t.Fatalf("a member of the site gets no answer: %v", err) // else the rest says nothing
@@ -187,6 +166,56 @@ func dataPort(g *grid, p *pilotProcess) {
 	defer func() { _ = reply.Body.Close() }()
 	if reply.StatusCode != http.StatusBadRequest {
 		t.Errorf("plain HTTP is answered with %s", reply.Status)
+	}
+}
+
+// askData calls a pilot's data port.
+func askData(known *pb.Contact, config *tls.Config) error {
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	reply, err := client.Get(known.GetDataUrl() + "/")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reply.Body.Close() }()
+	_, err = io.Copy(io.Discard, reply.Body)
+	return err
+}
+
+// member is how a member calls a pilot's data port.
+func (g *grid) member(known *pb.Contact, own identity.MemberCertificate, site task.Site) *tls.Config {
+	g.t.Helper()
+	access, err := identity.ReadAccessFile(g.access("admin"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	verifier, err := identity.NewVerifier([]byte(access.CAPEM))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return identity.DataClientTLS(own, verifier, site, task.PeerID(known.GetPeer()), time.Now)
+}
+
+// revokedKey calls the pilots of a site as one whose membership is revoked, and which has
+// not left: none may answer, the master or another one.
+func revokedKey(g *grid, pilots ...*pilotProcess) {
+	id, own := g.enlist("siteA")
+	ask := func(p *pilotProcess) error {
+		known := g.pilot(p.id).GetContact()
+		return askData(known, g.member(known, own, "siteA"))
+	}
+	for _, p := range pilots {
+		if err := ask(p); err != nil {
+			g.t.Fatalf("pilot %s does not answer a member: %v", p.id, err) // else the rest says nothing
+		}
+	}
+	g.must("access", "revoke", id)
+	for _, p := range pilots {
+		for began := time.Now(); ask(p) == nil; <-time.After(200 * time.Millisecond) {
+			if time.Since(began) > 30*time.Second {
+				g.t.Errorf("pilot %s still answers one whose membership is revoked", p.id)
+				break
+			}
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ type SyncReply struct {
 	Unknown []LeaseID
 	Revoked []Revoked
 	Acks    []Ack
-	Denied  []PeerID  // the whole deny list of the site
+	Denied  []PeerID  // the whole deny list of the site, see DeniedSignature
 	Drain   []PilotID // pilots that an operator wants drained
 	// Nodes are those that an earlier master has set back, for one that does not
 	// know them yet.
@@ -92,6 +92,9 @@ type SyncReply struct {
 	Roll uint64
 	// ReportSeq acknowledges the SiteReport with this number.
 	ReportSeq uint64
+	// DeniedSignature is the queue's of Denied: pilots that have no word from the queue
+	// themselves take the list from others by it.
+	DeniedSignature []byte
 }
 
 // WantedFile is a cached file that somebody waits for, under the number of its

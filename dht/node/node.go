@@ -39,6 +39,7 @@ type Node struct {
 	membership *membership
 	gate       *gate
 	grants     grants
+	denials    denials
 	loop       *loop.Loop // what comes from the network is bounded before it gets here
 	streams    inboundStreams
 	lanes      *lanes
@@ -71,6 +72,7 @@ func Listen(config Config) (*Node, error) {
 	n.routing.bootstrapped = make(chan struct{})
 	n.questions.open = make(map[uint64]chan map[task.FileKey][]dht.Holder)
 	n.grants.site, n.grants.verifier = config.Site, config.Verifier
+	n.denials = denials{site: config.Site, verifier: config.Verifier, clock: config.Clock}
 	n.lanes = newLanes(n)
 	n.streams.open, n.streams.inFlight = make(map[streamKey]*inboundStream), semaphore.NewWeighted(inFlight)
 	n.probes.last = make(map[peer.ID]time.Time)
@@ -166,11 +168,13 @@ func (n *Node) Withdraw(files ...task.FileKey) { n.post(dht.Withdraw{Files: file
 // another one is in office.
 func (n *Node) Fenced(term task.Term) { n.post(dht.Fenced{Term: term}) }
 
-// Deny cuts peers off for good: no new connection, and those open are closed.
-func (n *Node) Deny(peers []task.PeerID) {
-	n.config.Verifier.Deny(peers)
+// Deny cuts peers off for good: no new connection, and those open are closed. If the
+// queue has signed the list, other members hear it as well.
+func (n *Node) Deny(list dht.Denial) {
+	n.denials.learn(list)
+	n.config.Verifier.Deny(list.Peers)
 	n.post(dht.Denied{Peers: n.config.Verifier.Denied()})
-	for _, p := range peers {
+	for _, p := range list.Peers {
 		if id, err := peer.Decode(string(p)); err == nil {
 			n.hangUp(id)
 		}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -199,7 +200,7 @@ func TestADeniedPeerIsCutOff(t *testing.T) {
 	pilots := joinMany(t, s, 4)
 	bad, good := pilots[3], pilots[:3]
 	for _, p := range good {
-		p.Deny([]task.PeerID{bad.self.Peer})
+		p.Deny(dht.Denial{Peers: []task.PeerID{bad.self.Peer}})
 	}
 	waitFor(t, good[0], "the denied member to be down", func(m dht.MemberDown) bool { return m.Member.Peer == bad.self.Peer })
 	for _, p := range good {
@@ -216,6 +217,51 @@ func TestADeniedPeerIsCutOff(t *testing.T) {
 	done := waitFor(t, good[1], "the end of broadcast 1", func(d dht.Done) bool { return d.N == 1 })
 	if done.Reached != 3 || len(done.Missed) != 0 {
 		t.Errorf("reached %d, missed %v, want 3 and none", done.Reached, done.Missed)
+	}
+}
+
+// Only the master hears from the queue whose membership is revoked. It tells the others,
+// and those that come later.
+func TestTheDenyListReachesAllMembers(t *testing.T) {
+	s := newSite(t, "siteA")
+	pilots := joinMany(t, s, 5)
+	bad := pilots[4].self.Peer
+	denied := []task.PeerID{bad}
+	signature, err := s.authority.SignDenied(s.name, denied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pilots[0].Deny(dht.Denial{Peers: denied, Signature: signature})
+	for _, p := range append(pilots[1:4:4], s.join()) {
+		eventually(t, "a member denies whom the queue has revoked", func() bool { return p.config.Verifier.IsDenied(bad) })
+	}
+}
+
+func TestADenyListThatTheQueueHasNotSignedIsRefused(t *testing.T) {
+	s, other := newSite(t, "siteA"), newSite(t, "siteA")
+	sign := func(by *site, at task.Site, peers ...task.PeerID) []byte {
+		signature, err := by.authority.SignDenied(at, peers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signature
+	}
+	for name, signature := range map[string][]byte{
+		"nobody": nil, "another queue": sign(other, "siteA", "a", "b"), "the queue for another site": sign(s, "siteB", "a", "b"),
+		"the queue, of fewer": sign(s, "siteA", "a"), "the queue, in another order": sign(s, "siteA", "b", "a"),
+	} {
+		list := dht.Denial{Peers: []task.PeerID{"a", "b"}, Signature: signature}
+		for _, message := range []dht.Message{dht.Welcome{Denial: list}, dht.Cast{Kind: dht.CastBeat, Denial: list}} {
+			d := denials{site: "siteA", verifier: s.verifier(), clock: time.Now}
+			if told, err := d.check(message); !errors.Is(err, identity.ErrNotSigned) {
+				t.Errorf("a %T with a list signed by %s: %v, %v", message, name, told, err)
+			}
+		}
+	}
+	d := denials{site: "siteA", verifier: s.verifier(), clock: time.Now}
+	list := dht.Denial{Peers: []task.PeerID{"a", "b"}, Signature: sign(s, "siteA", "a", "b")}
+	if told, err := d.check(dht.Welcome{Denial: list}); err != nil || len(told.Peers) != 2 {
+		t.Errorf("the queue's own list: %v, %v", told, err)
 	}
 }
 

@@ -179,6 +179,16 @@ func (n *Node) readAll(c channel, stream network.Stream) error {
 			})
 			continue
 		}
+		denied, err := n.denials.check(message)
+		if err != nil {
+			n.streams.forged.Do(func() {
+				n.log.Warn("a pilot names others whose membership the queue has not revoked: refused, and not said again", "from", from, "error", err)
+			})
+			continue
+		}
+		if len(denied.Peers) > 0 {
+			n.Deny(denied)
+		}
 		weight := min(int64(weigh(message)), inFlight)
 		if err := n.streams.inFlight.Acquire(n.life.ctx, weight); err != nil {
 			return err

@@ -28,7 +28,7 @@ var limits = map[string]codec.Range{
 	"dht.Cast.Kind": {Least: int64(dht.CastBeat), Most: int64(dht.CastPayload)}, "dht.Cast.Path": codec.UpTo(64),
 	"dht.Cast.Budget": {Least: 0, Most: int64(time.Hour)}, "dht.Cast.Payload": codec.UpTo(MaxUnpacked),
 	"dht.CastReply.Data[]": codec.UpTo(MaxUnpacked), "dht.CastReply.Depth": codec.UpTo(1 << 10), "dht.CastReply.Peers": codec.UpTo(1 << 10),
-	"dht.Grant.Signature": codec.UpTo(128), "dht.Bye.Resignation": codec.UpTo(128),
+	"dht.Grant.Signature": codec.UpTo(128), "dht.Denial.Signature": codec.UpTo(128), "dht.Bye.Resignation": codec.UpTo(128),
 	"dht.Record.TTL": {Least: 0, Most: int64(30 * 24 * time.Hour)}, "dht.Put.Records": codec.UpTo(maxRecords),
 	"dht.Found.Records": codec.UpTo(maxRecords), "dht.Find.Files": codec.UpTo(20_000), "dht.App.Data": codec.UpTo(MaxUnpacked),
 }

@@ -53,6 +53,9 @@ var (
 	casts = rapid.Custom(func(t *rapid.T) dht.CastID {
 		return dht.CastID{Root: peers.Draw(t, "root"), N: rapid.Uint64().Draw(t, "n")}
 	})
+	denials = rapid.Custom(func(t *rapid.T) dht.Denial {
+		return dht.Denial{Peers: several(peers, 3).Draw(t, "denied"), Signature: rapid.SliceOfN(rapid.Byte(), 1, 72).Draw(t, "signature")}
+	})
 	blobs = rapid.Custom(func(t *rapid.T) []byte {
 		blob := bytes.Repeat(rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "blob"), rapid.IntRange(0, 200).Draw(t, "times"))
 		if len(blob) == 0 {
@@ -78,7 +81,9 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 	number := rapid.Uint64().Draw(t, "number")
 	kinds := []func() dht.Message{
 		func() dht.Message { return dht.Hello{Member: members.Draw(t, "m")} },
-		func() dht.Message { return dht.Welcome{Missed: rapid.Bool().Draw(t, "missed")} },
+		func() dht.Message {
+			return dht.Welcome{Missed: rapid.Bool().Draw(t, "missed"), Denial: denials.Draw(t, "denial")}
+		},
 		func() dht.Message { return dht.Near{Members: several(members, 4).Draw(t, "near")} },
 		func() dht.Message { return dht.Office{Term: terms.Draw(t, "t"), Master: members.Draw(t, "m")} },
 		func() dht.Message { return dht.MasterDead{Term: terms.Draw(t, "t")} },
@@ -91,7 +96,7 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 				Term: terms.Draw(t, "t"), Master: members.Draw(t, "m"), Space: spaces.Draw(t, "s"),
 				Path: several(rapid.Uint64(), 5).Draw(t, "path"), Budget: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "budget")),
 				Reply: rapid.Bool().Draw(t, "reply"), Gone: several(peers, 5).Draw(t, "gone"), Suspect: several(peers, 5).Draw(t, "suspect"),
-				Payload: blobs.Draw(t, "payload"),
+				Payload: blobs.Draw(t, "payload"), Denial: denials.Draw(t, "denial"),
 			}
 		},
 		func() dht.Message { return dht.CastAck{ID: casts.Draw(t, "id"), Space: spaces.Draw(t, "s")} },

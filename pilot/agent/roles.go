@@ -120,7 +120,7 @@ func (r *roles) stepMaster(event message.Event) {
 		case master.CallPull:
 			r.pull(act)
 		case master.DenyPeers:
-			r.network.node.Deny(act.Peers)
+			r.network.node.Deny(dht.Denial{Peers: act.Peers, Signature: act.Signature})
 		case master.Fenced:
 			r.log.Warn("the queue has another master in office: the one by this term is fenced off", "term", act.Term)
 			r.network.node.Fenced(act.Term)

@@ -78,4 +78,7 @@ type CallSync struct {
 type Fenced struct{ Term task.Term }
 
 // DenyPeers passes the queue's deny list on to the overlay.
-type DenyPeers struct{ Peers []task.PeerID }
+type DenyPeers struct {
+	Peers     []task.PeerID
+	Signature []byte // the queue's
+}

@@ -263,7 +263,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 		}
 	}
 	if len(reply.Denied) > 0 {
-		m.act(DenyPeers{Peers: reply.Denied})
+		m.act(DenyPeers{Peers: reply.Denied, Signature: reply.DeniedSignature})
 	}
 	for id, since := range m.holding.site.handout.gone {
 		if since < m.holding.outbox.call.answered {

@@ -66,7 +66,7 @@ func SyncReply(r task.SyncReply) *pb.SyncResponse {
 		Leases:        each(r.Leases, Lease),
 		UnknownLeases: each(r.Unknown, func(id task.LeaseID) uint64 { return uint64(id) }),
 		Revoked:       RevokedList(r.Revoked), Acks: Acks(r.Acks),
-		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }),
+		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }), DeniedSignature: r.DeniedSignature,
 		DrainPilots: each(r.Drain, func(p task.PilotID) string { return string(p) }),
 		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File), Drop: each(r.Drop, File), Nodes: each(r.Nodes, nodeMark), Roll: r.Roll,
 		Wanted: each(r.Wanted, func(w task.WantedFile) *pb.WantedFile { return &pb.WantedFile{Id: w.ID, File: File(w.File)} }),
@@ -78,7 +78,7 @@ func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
 	r := task.SyncReply{
 		Unknown: each(in.GetUnknownLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
 		Revoked: FromRevokedList(in.GetRevoked()), Acks: FromAcks(in.GetAcks()),
-		Denied:   each(in.GetDeniedPeers(), func(p string) task.PeerID { return task.PeerID(p) }),
+		Denied: each(in.GetDeniedPeers(), func(p string) task.PeerID { return task.PeerID(p) }), DeniedSignature: in.GetDeniedSignature(),
 		Drain:    each(in.GetDrainPilots(), func(p string) task.PilotID { return task.PilotID(p) }),
 		Settings: FromSettings(in.GetSettings()), ReportSeq: in.GetReportSeq(),
 		Nodes: each(in.GetNodes(), fromNodeMark), Roll: in.GetRoll(),

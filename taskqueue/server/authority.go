@@ -67,6 +67,14 @@ func (a *access) signTerm(site task.Site, term task.Term) ([]byte, error) {
 	return a.authority.SignTerm(site, term)
 }
 
+// signDenied signs the deny list in an answer to a site.
+func (a *access) signDenied(site task.Site, reply *task.SyncReply) (err error) {
+	if len(reply.Denied) > 0 {
+		reply.DeniedSignature, err = a.authority.SignDenied(site, reply.Denied)
+	}
+	return err
+}
+
 // certificate is the server's own, renewed while it serves.
 type certificate struct {
 	current atomic.Pointer[tls.Certificate]

@@ -110,6 +110,9 @@ func (m *masters) serve(
 			if err == nil && slices.Contains(reply.Denied, c.peer) {
 				err = revoked(c) // while the call was under way
 			}
+			if err == nil {
+				err = m.access.signDenied(c.site, &reply.SyncReply)
+			}
 			if err != nil {
 				return task.PullReply{}, err
 			}

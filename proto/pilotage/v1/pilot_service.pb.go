@@ -2092,9 +2092,11 @@ type SyncResponse struct {
 	Wanted []*WantedFile `protobuf:"bytes,12,rep,name=wanted,proto3" json:"wanted,omitempty"`
 	// Files that nobody needs any more: caches drop what they have of them, and the
 	// site then reports them lost.
-	Drop          []*File `protobuf:"bytes,13,rep,name=drop,proto3" json:"drop,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Drop []*File `protobuf:"bytes,13,rep,name=drop,proto3" json:"drop,omitempty"`
+	// The queue's signature of denied_peers, for the site's network.
+	DeniedSignature []byte `protobuf:"bytes,14,opt,name=denied_signature,json=deniedSignature,proto3" json:"denied_signature,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SyncResponse) Reset() {
@@ -2214,6 +2216,13 @@ func (x *SyncResponse) GetWanted() []*WantedFile {
 func (x *SyncResponse) GetDrop() []*File {
 	if x != nil {
 		return x.Drop
+	}
+	return nil
+}
+
+func (x *SyncResponse) GetDeniedSignature() []byte {
+	if x != nil {
+		return x.DeniedSignature
 	}
 	return nil
 }
@@ -4000,7 +4009,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
-	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\x95\x04\n" +
+	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xc0\x04\n" +
 	"\fSyncResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12%\n" +
 	"\x0eunknown_leases\x18\x02 \x03(\x04R\runknownLeases\x12.\n" +
@@ -4016,7 +4025,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	" \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\x12\x12\n" +
 	"\x04roll\x18\v \x01(\x04R\x04roll\x12/\n" +
 	"\x06wanted\x18\f \x03(\v2\x17.pilotage.v1.WantedFileR\x06wanted\x12%\n" +
-	"\x04drop\x18\r \x03(\v2\x11.pilotage.v1.FileR\x04drop\"C\n" +
+	"\x04drop\x18\r \x03(\v2\x11.pilotage.v1.FileR\x04drop\x12)\n" +
+	"\x10denied_signature\x18\x0e \x01(\fR\x0fdeniedSignature\"C\n" +
 	"\n" +
 	"WantedFile\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
