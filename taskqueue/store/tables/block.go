@@ -162,37 +162,63 @@ func decodeBlock(row Row) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &block{lower: row.Key, sum: sum, kept: true}
-	fail := false
-	next := func() []byte {
-		length, n := binary.Uvarint(value)
-		if n <= 0 || length > uint64(len(value)-n) {
-			fail, value = true, nil
-			return nil
-		}
-		part := value[n : n+int(length) : n+int(length)]
-		value = value[n+int(length):]
-		return part
-	}
-	if upper := next(); len(upper) > 0 {
-		b.upper = upper
-	}
-	b.rows = make([]Row, 0, 32)
-	keys := make([]byte, 0, 2*min(len(value), fullBlock)) // the value of one row may be longer
-	var before []byte
-	for len(value) > 0 {
-		shared, n := binary.Uvarint(value)
-		if n <= 0 || shared > uint64(len(before)) {
-			return nil, errCut
-		}
-		value = value[n:]
-		from := len(keys)
-		keys = append(append(keys, before[:shared]...), next()...)
-		before = keys[from:len(keys):len(keys)]
-		b.rows = append(b.rows, Row{before, next()})
-	}
-	if fail {
+	upper, value, ok := cutPart(value)
+	if !ok {
 		return nil, errCut
 	}
+	b := &block{lower: row.Key, sum: sum, kept: true}
+	if len(upper) > 0 {
+		b.upper = upper
+	}
+	rows, keys, before := 0, 0, 0 // how many there are, and the bytes of all keys and of one
+	for left := value; len(left) > 0; rows++ {
+		r, after, ok := cutRow(left)
+		if !ok || r.shared > uint64(before) {
+			return nil, errCut
+		}
+		before = int(r.shared) + len(r.rest)
+		keys += before
+		left = after
+	}
+	b.rows = make([]Row, rows)
+	all := make([]byte, 0, keys)
+	var key []byte
+	for i := range b.rows {
+		var r keptRow
+		r, value, _ = cutRow(value)
+		from := len(all)
+		all = append(append(all, key[:r.shared]...), r.rest...)
+		key = all[from:len(all):len(all)]
+		b.rows[i] = Row{key, r.value}
+	}
 	return b, nil
+}
+
+// keptRow is a row as a block keeps it.
+type keptRow struct {
+	shared      uint64
+	rest, value []byte
+}
+
+// cutRow takes the first row of what is left of a block.
+func cutRow(left []byte) (r keptRow, after []byte, ok bool) {
+	shared, n := binary.Uvarint(left)
+	if n <= 0 {
+		return r, nil, false
+	}
+	if r.rest, after, ok = cutPart(left[n:]); ok {
+		r.value, after, ok = cutPart(after)
+	}
+	r.shared = shared
+	return r, after, ok
+}
+
+// cutPart takes a part, behind its length, of what is left of a block.
+func cutPart(left []byte) (part, after []byte, ok bool) {
+	length, n := binary.Uvarint(left)
+	if n <= 0 || length > uint64(len(left)-n) {
+		return nil, nil, false
+	}
+	end := n + int(length)
+	return left[n:end:end], left[end:], true
 }

@@ -219,11 +219,21 @@ func (r records[K, R]) scan(span Span, limit int) (found []R, err error) {
 	if limit < 1 {
 		return nil, r.usable()
 	}
-	err = r.tx.scan(r.kind.table, span, func(row Row) (_ bool, err error) {
-		found, err = r.kind.decodeBehind(r.tx, found, row)
-		return len(found) < limit, err
+	var rows []Row // are decoded when it is known how many there are: records are large
+	err = r.tx.scan(r.kind.table, span, func(row Row) (bool, error) {
+		rows = append(rows, row)
+		return len(rows) < limit, nil
 	})
-	return found, err
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	found = make([]R, len(rows))
+	for i, row := range rows {
+		if _, err := r.kind.decodeInto(r.tx, row, &found[i]); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // All returns all records in the order of their keys.
