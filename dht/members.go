@@ -39,42 +39,40 @@ type entry struct {
 	until  time.Time // somebody named it, which counts until then
 }
 
-// memberList lists members in the order of their Kademlia ids.
-type memberList struct{ sorted []*entry }
+// memberList lists members in the order of their Kademlia ids. Their peer ids are not
+// hashed to find them: that is done with every message.
+type memberList struct {
+	sorted []*entry
+	byPeer map[task.PeerID]*entry
+}
 
 func (l *memberList) search(key Key) int {
 	return sort.Search(len(l.sorted), func(i int) bool { return !l.sorted[i].key.Less(key) })
 }
 
 // entry finds a member; nil: it is not known.
-func (l *memberList) entry(peer task.PeerID) *entry {
-	if len(l.sorted) == 0 {
-		return nil
-	}
-	key := KeyOfPeer(peer)
-	if i := l.search(key); i < len(l.sorted) && l.sorted[i].key == key {
-		return l.sorted[i]
-	}
-	return nil
-}
+func (l *memberList) entry(peer task.PeerID) *entry { return l.byPeer[peer] }
 
 // put finds a member or adds it, with what is known of it.
 func (l *memberList) put(m Member) *entry {
-	key := KeyOfPeer(m.Peer)
-	i := l.search(key)
-	if i < len(l.sorted) && l.sorted[i].key == key {
-		l.sorted[i].member = l.sorted[i].member.completed(m)
-		return l.sorted[i]
+	if known := l.byPeer[m.Peer]; known != nil {
+		known.member = known.member.completed(m)
+		return known
 	}
-	e := &entry{key: key, member: m}
-	l.sorted = slices.Insert(l.sorted, i, e)
+	if l.byPeer == nil {
+		l.byPeer = make(map[task.PeerID]*entry)
+	}
+	e := &entry{key: KeyOfPeer(m.Peer), member: m}
+	l.sorted = slices.Insert(l.sorted, l.search(e.key), e)
+	l.byPeer[m.Peer] = e
 	return e
 }
 
 func (l *memberList) drop(peer task.PeerID) {
-	if e := l.entry(peer); e != nil {
+	if e := l.byPeer[peer]; e != nil {
 		i := l.search(e.key)
 		l.sorted = slices.Delete(l.sorted, i, i+1)
+		delete(l.byPeer, peer)
 	}
 }
 
