@@ -10,17 +10,17 @@ import (
 // forgetting is how far the look for records that nobody needs any more has
 // come: classes all at once, pilots page by page, by id.
 type forgetting struct {
-	At     Instant      // of the last page
-	After  task.PilotID // "" begins anew
-	Grants Instant      // of the last look at access tokens
+	At    Instant      // of the last page
+	After task.PilotID // "": all pilots were looked at
+	Began Instant      // of the last look at pilots and access tokens
 }
 
-// Access tokens are kept for keepGrants after they have ended, for people who ask why
-// one is refused; they are looked through every grantsEvery, each factory's job having
-// one.
+// Pilots and access tokens, of which each factory's job has one, are looked through
+// every forgetEvery: they are kept for a day and more. Access tokens are kept for
+// keepGrants after they have ended, for people who ask why one is refused.
 const (
 	keepGrants  = 7 * 24 * time.Hour
-	grantsEvery = time.Hour
+	forgetEvery = time.Hour
 )
 
 // forgetPast drops, one page every OverdueEvery, what work of the past has left
@@ -34,10 +34,13 @@ func (q *queue) forgetPast() {
 	}
 	q.classes.dropClasses()
 	at.At = q.Clock
-	at.After = q.members.forgetPilots(at.After)
-	if at.Grants == 0 || q.Clock.Sub(at.Grants) >= grantsEvery {
-		at.Grants = q.Clock
+	begins := at.After == "" && (at.Began == 0 || q.Clock.Sub(at.Began) >= forgetEvery)
+	if begins {
+		at.Began = q.Clock
 		q.members.forgetGrants()
+	}
+	if begins || at.After != "" {
+		at.After = q.members.forgetPilots(at.After)
 	}
 	remember(q.Meta(), metaForget, at)
 }
