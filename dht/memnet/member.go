@@ -92,7 +92,7 @@ func (m *Node) inOffice() bool {
 // Close makes a member vanish, as kill -9 does: whoever is linked to it hears
 // that the connection broke.
 func (n *Net) Close(node *Node) {
-	node.Closed = true
+	node.Closed, node.Overlay = true, dht.New(n.config) // what it knew is of no use any more
 	if n.Registry != nil {
 		n.Registry.vanished(node)
 	}

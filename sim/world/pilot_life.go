@@ -57,6 +57,7 @@ func (n *node) kill() {
 
 func (n *node) end() {
 	n.alive, n.paused = false, false
+	n.worker, n.master = nil, nil // nobody asks them any more: large grids see many pilots come and go
 	n.queue.link.hangUp(n)
 	n.files.Close()
 	for _, p := range n.payloads {
