@@ -63,12 +63,12 @@ func (n *Net) answerClaim(node *Node, claim dht.Claim) dht.ClaimAnswer {
 // the order they were sent, as on one connection.
 func (n *Net) send(node *Node, a dht.Send) {
 	n.Sent++
-	target := n.nodes[a.To]
+	target, known := n.nodes[a.To], node.links[a.To]
 	switch {
 	case target == nil || target.Closed:
 		n.schedule(n.Latency, node, dht.Disconnected{Peer: a.To})
 		return
-	case node.links[a.To] == nil && (target.Hung || n.apart(node, target)):
+	case known == nil && (target.Hung || n.apart(node, target)):
 		n.schedule(dialTime, node, dht.Disconnected{Peer: a.To})
 		return
 	case n.apart(node, target):
@@ -81,9 +81,11 @@ func (n *Net) send(node *Node, a dht.Send) {
 		}
 		node.Hops[cast.ID][a.To] = true
 	}
-	n.link(node, target)
+	if known == nil {
+		known = n.link(node, target)
+	}
 	at := n.now.Add(n.Latency + time.Duration(n.random.Int64N(int64(n.Latency))))
-	arrivals := target.links[node.Member.Peer]
+	arrivals := known.other
 	if at.Before(arrivals.last) {
 		at = arrivals.last
 	}
@@ -91,11 +93,17 @@ func (n *Net) send(node *Node, a dht.Send) {
 	n.push(at, event{node: target, what: dht.Received{From: node.Member.Peer, Message: a.Message}})
 }
 
-func (n *Net) link(a, b *Node) {
-	if a.links[b.Member.Peer] == nil {
-		a.links[b.Member.Peer], b.links[a.Member.Peer] = &link{}, &link{}
+// link connects two members, unless they are, and returns the end at the first.
+func (n *Net) link(a, b *Node) *link {
+	known := a.links[b.Member.Peer]
+	if known == nil {
+		back := &link{}
+		known = &link{other: back}
+		back.other = known
+		a.links[b.Member.Peer], b.links[a.Member.Peer] = known, back
 		n.meet(a, b)
 	}
+	return known
 }
 
 // cut lets both ends of a connection notice that nothing comes through.
