@@ -214,7 +214,7 @@ func (l *lane) write(message dht.Message) {
 	n := l.lanes.node
 	kept := buffers.Get().(*[]byte)
 	defer buffers.Put(kept)
-	buffer, err := wire.Append((*kept)[:0], n.denials.attach(n.grants.attach(message)))
+	buffer, err := wire.Append((*kept)[:0], n.word.attach(message))
 	if err != nil {
 		n.log.Error("a message has no form on the wire and is dropped", "peer", l.peer, "error", err)
 		return

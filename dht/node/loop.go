@@ -150,10 +150,10 @@ func (n *Node) send(a dht.Send) {
 func (n *Node) claim(a dht.Claim) {
 	ctx, cancel := context.WithTimeout(n.life.ctx, claimTime)
 	defer cancel()
-	a.Signature = n.grants.of(a.Expected.Epoch).Signature
+	a.Signature = n.word.grants.of(a.Expected.Epoch).Signature
 	answer := n.hooks.Claim(ctx, a)
 	if answer.Reached {
-		n.grants.learn(answer.Term, answer.Signature)
+		n.word.grants.learn(answer.Term, answer.Signature)
 	}
 	n.post(answer)
 }

@@ -38,8 +38,7 @@ type Node struct {
 	routing    routing
 	membership *membership
 	gate       *gate
-	grants     grants
-	denials    denials
+	word       word
 	loop       *loop.Loop // what comes from the network is bounded before it gets here
 	streams    inboundStreams
 	lanes      *lanes
@@ -71,8 +70,7 @@ func Listen(config Config) (*Node, error) {
 	n.life.begin()
 	n.routing.bootstrapped = make(chan struct{})
 	n.questions.open = make(map[uint64]chan map[task.FileKey][]dht.Holder)
-	n.grants.site, n.grants.verifier = config.Site, config.Verifier
-	n.denials = denials{site: config.Site, verifier: config.Verifier, clock: config.Clock}
+	n.word.begin(config)
 	n.lanes = newLanes(n)
 	n.streams.open, n.streams.inFlight = make(map[streamKey]*inboundStream), semaphore.NewWeighted(inFlight)
 	n.probes.last = make(map[peer.ID]time.Time)
@@ -135,7 +133,7 @@ func (n *Node) Join(certificate []byte, j dht.Joined, h Hooks) error {
 	}
 	n.routing.know(n.host.ID(), known)
 	n.membership.set(certificate)
-	n.grants.learn(j.Term, j.Signature)
+	n.word.grants.learn(j.Term, j.Signature)
 	n.gate.open.Store(true)
 	n.post(j)
 	n.life.start(func() { n.bootstrap(n.life.ctx, known) })
@@ -171,7 +169,7 @@ func (n *Node) Fenced(term task.Term) { n.post(dht.Fenced{Term: term}) }
 // Deny cuts peers off for good: no new connection, and those open are closed. If the
 // queue has signed the list, other members hear it as well.
 func (n *Node) Deny(list dht.Denial) {
-	n.denials.learn(list)
+	n.word.denials.learn(list)
 	n.config.Verifier.Deny(list.Peers)
 	n.post(dht.Denied{Peers: n.config.Verifier.Denied()})
 	for _, p := range list.Peers {

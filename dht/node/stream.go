@@ -173,16 +173,10 @@ func (n *Node) readAll(c channel, stream network.Stream) error {
 		if channelOf(message) != c {
 			return errors.Join(wire.ErrMalformed, errors.New("it belongs to the protocol "+channelOf(message).String()))
 		}
-		if err := n.grants.check(message); err != nil {
-			n.streams.forged.Do(func() {
-				n.log.Warn("a pilot names a master that the queue has not granted the term: refused, and not said again", "from", from, "error", err)
-			})
-			continue
-		}
-		denied, err := n.denials.check(message)
+		denied, err := n.word.check(message)
 		if err != nil {
 			n.streams.forged.Do(func() {
-				n.log.Warn("a pilot names others whose membership the queue has not revoked: refused, and not said again", "from", from, "error", err)
+				n.log.Warn("a pilot names a master or a deny list that the queue has not signed: refused, and not said again", "from", from, "error", err)
 			})
 			continue
 		}
