@@ -204,7 +204,7 @@ func (n *Node) look(wish dht.Lookup) {
 	}
 	n.routing.without.Store(&without)
 	found, cut := n.lookup(n.life.ctx, wish.Target)
-	if wish.Target == string(n.host.ID()) {
+	if wish.Target != dht.Bottom {
 		defer n.fill(n.life.ctx, found)
 	}
 	answer := dht.LookedUp{Target: wish.Target, Cut: cut}

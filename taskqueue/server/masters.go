@@ -101,7 +101,8 @@ func (m *masters) serve(
 		do, wait := m.desk.Next(m.turns.now(), call)
 		switch do {
 		case serving.Answer:
-			return reply, nil
+			err = m.access.signDenied(c.site, &reply.SyncReply)
+			return reply, err
 		case serving.Look:
 			var office bool
 			if err = m.access.recheck(c, time.Now()); err == nil {
@@ -109,9 +110,6 @@ func (m *masters) serve(
 			}
 			if err == nil && slices.Contains(reply.Denied, c.peer) {
 				err = revoked(c) // while the call was under way
-			}
-			if err == nil {
-				err = m.access.signDenied(c.site, &reply.SyncReply)
 			}
 			if err != nil {
 				return task.PullReply{}, err
