@@ -20,10 +20,12 @@ type neighbourhood struct {
 }
 
 const (
-	// lookEvery is how often a pilot looks up its own key, firstLook the pause after
-	// a first lookup that found too few; it doubles.
-	lookEvery = 2 * time.Minute
-	firstLook = time.Second
+	// lookEvery is how often a pilot looks up its own key in the end. The pause doubles until
+	// then: from firstLook on while too few are found, from secondLook on where enough were,
+	// as two who look at the same time do not find each other.
+	lookEvery  = 2 * time.Minute
+	firstLook  = time.Second
+	secondLook = lookEvery / 4
 	// lookSpread is within what time it looks again after a change of master or of a
 	// neighbour.
 	lookSpread = 5 * time.Second
@@ -79,8 +81,8 @@ func (m *membership) lookedAround(now time.Time, e LookedUp) {
 	}
 	n.bits, n.looked = bits+1, now
 	if m.settle(now) || len(e.Members) >= lookupMost {
-		n.pause = lookEvery // not all pilots at once
-		n.next = now.Add(lookEvery*3/4 + time.Duration(m.key.Short()%uint64(lookEvery/2)))
+		n.pause = max(n.pause, secondLook)
+		n.next = now.Add(n.pause*3/4 + time.Duration(m.key.Short()%uint64(n.pause/2))) // not all pilots at once
 	}
 }
 
