@@ -397,23 +397,11 @@ func service(t *testing.T, name string) string {
 // TestSpawnersServeOneAttemptAfterAnother, and go when they have been tampered with:
 // this program as spawner, and the small one that `make build` puts into it.
 func TestSpawnersServeOneAttemptAfterAnother(t *testing.T) {
-	small := filepath.Join(t.TempDir(), "spawner")
-	build := osexec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", small, "./spawner/static")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	for _, program := range []string{"", small} {
-		embedded := embeddedSpawner
-		if embeddedSpawner = nil; program != "" {
-			var err error
-			if embeddedSpawner, err = os.ReadFile(program); err != nil {
-				t.Fatal(err)
-			}
-		}
+	small := embeddedSpawner
+	defer func() { embeddedSpawner = small }()
+	for _, embeddedSpawner = range [][]byte{nil, small} {
 		s := newStand(t, nil)
-		embeddedSpawner = embedded
-		if level, why := s.Level(); level < Namespaces || (program == "") != (s.spawners.program.file == nil) {
+		if level, why := s.Level(); level < Namespaces || (embeddedSpawner == nil) != (s.spawners.program.file == nil) {
 			t.Fatal(level, why, s.spawners.program.path())
 		}
 		first := s.spawners.idle[0].pid
