@@ -3,8 +3,10 @@ package exec
 import (
 	"fmt"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -68,6 +70,34 @@ func TestSandboxCountsWhatPayloadsHide(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestFilesOfTheFirstThreadCount: also where the kernel's list begins with another thread,
+// as 100 is sorted before 99. In a namespace of their own, processes soon have such numbers.
+func TestFilesOfTheFirstThreadCount(t *testing.T) {
+	const inside, first = "EXEC_TEST_INSIDE", 99
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv(inside) == "" {
+		again := osexec.Command("unshare", "-Urpf", "--mount-proc", "sh", "-c",
+			`until true & [ $! -ge $LAST ]; do :; done; `+hoarder+`="memfd of a thread" $SELF & exec $SELF -test.run="^$TEST\$"`)
+		again.Env = append(os.Environ(), inside+"=1", "SELF="+self, "TEST="+t.Name(), fmt.Sprint("LAST=", first-1), raceOptions+"="+noPause)
+		if output, err := again.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return
+	}
+	for began := time.Now(); heldBy(t.Context(), []int{first}, os.Geteuid()).memory < hoarded; <-time.After(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("what the first thread holds is not seen")
+		}
+	}
+	threads, err := os.ReadDir(procFolder(first) + "/task")
+	if err != nil || threads[0].Name() == strconv.Itoa(first) {
+		t.Error("another thread was to be listed before the first one: ", threads, err)
 	}
 }
 

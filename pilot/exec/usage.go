@@ -151,18 +151,15 @@ type heldLook struct {
 	node   map[string]bool // devices that the node has mounted
 }
 
-// fileTables are the folders of a process's open files: one, and those of its
-// threads that have a table of their own.
+// fileTables are the folders of a process's open files: its first thread's, and those of
+// threads that have a table of their own. A thread may have a lower number than the
+// first one: the kernel begins anew after the highest.
 func fileTables(pid int) []string {
 	folder := procFolder(pid)
-	threads, err := os.ReadDir(folder + "/task")
-	if err != nil || len(threads) == 1 {
-		return []string{folder + "/fd"}
-	}
-	var tables []string
-	for i, thread := range threads {
-		own, _ := strconv.Atoi(thread.Name())
-		if i == 0 || !shareFiles(pid, own) {
+	tables := []string{folder + "/fd"}
+	threads, _ := os.ReadDir(folder + "/task")
+	for _, thread := range threads {
+		if own, _ := strconv.Atoi(thread.Name()); own != pid && !shareFiles(pid, own) {
 			tables = append(tables, folder+"/task/"+thread.Name()+"/fd")
 		}
 	}
