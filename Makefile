@@ -22,19 +22,18 @@ TEST_RECORD := .ci/cache/test.json
 export GORACE := atexit_sleep_ms=50
 TEST        := go test -json -vet=off
 CI          := $(STATIC) go run ./internal/ci
-# What takes longest begins first, as soon as the binary that it builds is compiled. These
-# tests wait for other processes most of the time, so one package more is tested at once
-# than there are processors.
-LONGEST     := ./cmd/pilotage ./integration ./taskqueue/server ./pilot/exec
+# What takes longest begins first. These tests wait for other processes much of the time, so
+# one package more is tested at once than there are processors.
+LONGEST     := ./pilot/exec ./taskqueue/server
 AT_ONCE     := $(shell echo $$(($$(nproc) + 1)))
-# Real nodes that are measured, by the clock of the machine: beside other tests their
-# connections run out of time.
-ALONE       := ./dht/memnet/live
+# One after the other: grids of dozens of processes, beside which the clocks of other tests
+# ran out, and real nodes that are measured by the clock of the machine.
+ALONE       := ./integration ./dht/memnet/live
 # What starts no goroutine (ci serial) is tested without the race detector, and so is
 # papers/, a module of its own on top of this one, whose experiments are simulations.
 TEST_ALL     = failed=; serial=$$($(CI) serial); { \
 	$(TEST) -race -p $(AT_ONCE) $(1) $(LONGEST) $$(go list ./... | grep -vxFf <(go list $$serial $(ALONE))) || failed=1; \
-	$(TEST) -race $(1) $(ALONE) || failed=1; \
+	$(TEST) -race -p 1 -parallel $(AT_ONCE) $(1) $(ALONE) || failed=1; \
 	$(STATIC) $(TEST) $(1) $$serial || failed=1; \
 	(cd papers && $(STATIC) $(TEST) $(1) ./...) || failed=1; [ -z "$$failed" ]; } </dev/null
 SHOW        := $(CI) show -record $(TEST_RECORD)
