@@ -96,7 +96,8 @@ func (n *node) tellUnreachable(reason string) {
 	}
 }
 
-// try answers a trial; whom the network parts do not reach each other.
+// try answers a trial; whom the network parts do not reach each other. A pilot that did
+// not hear of its own registration is there for the queue only.
 func (n *node) try(trial uint64) {
 	if !n.reaches() {
 		return
@@ -108,7 +109,7 @@ func (n *node) try(trial uint64) {
 	})
 	good, bad := 0, 0
 	for _, contact := range peers[:min(len(peers), office.TrialPeers)] {
-		if peer := n.world.peers[contact.Peer]; peer.alive && n.net.Part(peer.member) == n.net.Part(n.member) {
+		if peer := n.world.peers[contact.Peer]; peer != nil && peer.alive && n.net.Part(peer.member) == n.net.Part(n.member) {
 			good++
 		} else {
 			bad++

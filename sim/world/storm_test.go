@@ -76,6 +76,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		2900012393: "the provisional master of a part of a site died, and who claimed its office did not look for the master that the queue had",
 		3300017428: "a storm took the queue's list of pilots for true, which had one that was dead and not yet one that had come back: as many as lived",
 		3330003564: "a site's mode changed while a task paused for two minutes that had lost pilots together with others, and the queue did not look at it again",
+		3380015811: "a storm let a pilot that is on trial look for one whose registration was answered to nobody",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)
