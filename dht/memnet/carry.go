@@ -63,7 +63,13 @@ func (n *Net) answerClaim(node *Node, claim dht.Claim) dht.ClaimAnswer {
 // the order they were sent, as on one connection.
 func (n *Net) send(node *Node, a dht.Send) {
 	n.Sent++
-	target, known := n.nodes[a.To], node.links[a.To]
+	known := node.links[a.To]
+	var target *Node
+	if known != nil {
+		target = known.far
+	} else {
+		target = n.nodes[a.To]
+	}
 	switch {
 	case target == nil || target.Closed:
 		n.schedule(n.Latency, node, dht.Disconnected{Peer: a.To})
@@ -97,8 +103,8 @@ func (n *Net) send(node *Node, a dht.Send) {
 func (n *Net) link(a, b *Node) *link {
 	known := a.links[b.Member.Peer]
 	if known == nil {
-		back := &link{}
-		known = &link{other: back}
+		back := &link{far: a}
+		known = &link{far: b, other: back}
 		back.other = known
 		a.links[b.Member.Peer], b.links[a.Member.Peer] = known, back
 		n.meet(a, b)

@@ -71,7 +71,8 @@ type Node struct {
 
 // link is an open connection, seen from one end.
 type link struct {
-	other    *link     // seen from the other end
+	far      *Node     // the other end
+	other    *link     // seen from there
 	last     time.Time // arrival of the last message from the other end
 	breaking bool      // cut by a partition, which is about to be noticed
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +36,35 @@ func TestMemoryIsSummedOverDescendants(t *testing.T) {
 		t.Errorf("largest memory %s", result.Usage.MaxMemory)
 	}
 	spec = s.shell("sh -c \"$HOG\" & echo $! > $DOOR; wait")
-	spec.Task.Env["HOG"] = strings.Replace(hog, "echo", "sleep 0.6; echo", 1) + " & exit" // somebody has looked by then
+	spec.Task.Env["HOG"] = strings.Replace(hog, "echo", "sleep 2; echo", 1) + " & exit" // somebody has looked by then
 	spec.Task.Resources.Memory = 200 * task.MiB
 	// What grows by less than an eighth is not measured anew.
 	if result = s.runOK(spec); result.Usage.MaxMemory < 22*task.MiB || result.Usage.MaxMemory > 200*task.MiB {
 		t.Errorf("largest memory %s, a shell held 30 MB", result.Usage.MaxMemory)
+	}
+}
+
+// A look that has to wait costs nothing, and puts the next one off by nothing.
+func TestALookThatWaitsCostsNothing(t *testing.T) {
+	s := newStand(t, nil)
+	group := t.TempDir()
+	slow := filepath.Join(group, "cgroup.procs")
+	if err := unix.Mkfifo(slow, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error)
+	go func() {
+		<-time.After(300 * time.Millisecond)
+		written <- os.WriteFile(slow, nil, 0o600)
+	}()
+	w := newWatch(&attempt{runner: s.Runner, spec: s.shell(""), ctx: t.Context()})
+	began := time.Now()
+	why, cost := w.sample(&process{family: s.family, group: &cgroup{folder: group}, exited: make(chan struct{})})
+	if took := time.Since(began); why != nil || cost <= 0 || cost > took/3 {
+		t.Errorf("it found %v, took %s, and counts as %s", why, took, cost)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,7 +2,10 @@ package exec
 
 import (
 	"fmt"
+	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -45,11 +48,11 @@ func (w *watch) until(p *process) *stopped {
 		case <-limit:
 			why = &stopped{task.PayloadFailed, fmt.Sprintf("walltime %s exceeded", walltime)}
 		case <-sample.C:
-			began := time.Now()
-			why = w.sample(p)
+			var cost time.Duration
+			why, cost = w.sample(p)
 			// Watching may cost a tenth of a core at most.
 			w.nextEvery = min(w.nextEvery+w.nextEvery/8, 4*cfg.Watch.Every)
-			sample.Reset(max(w.nextEvery, 10*time.Since(began)))
+			sample.Reset(max(w.nextEvery, 10*cost))
 		}
 		if why != nil {
 			p.stop(cfg.KillGrace)
@@ -58,23 +61,40 @@ func (w *watch) until(p *process) *stopped {
 	}
 }
 
-// sample looks at the payload's processes and their memory and, when due, at its
-// disk and at what it holds without a name.
-func (w *watch) sample(p *process) *stopped {
+// sample looks once. cost is the processor's time that it took: on a busy node a cheap
+// look may take long.
+func (w *watch) sample(p *process) (why *stopped, cost time.Duration) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := threadTime()
+	if reason := w.look(p); reason != "" {
+		why = &stopped{task.PayloadFailed, reason}
+	}
+	return why, threadTime() - began
+}
+
+// threadTime is the processor's time that the calling thread has had.
+func threadTime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now) // Linux has had it since 2.6.12
+	return time.Duration(now.Nano())
+}
+
+// look looks at the payload's processes and their memory and, when due, at its disk and
+// at what it holds without a name. It returns the reason to stop the payload, else "".
+func (w *watch) look(p *process) (reason string) {
 	pids := append(p.members(), p.pid) // pid 0: in namespaces, where it is a member
 	seen := p.family.glance(pids)
-	reason := w.tooMany(seen)
+	reason = w.tooMany(seen)
 	if now := time.Now(); reason == "" && now.After(w.nextDisk) {
 		reason = w.sampleDisk(p, pids)
+		// A file system may be slow for all who use it: its time counts by the clock.
 		w.nextDisk = now.Add(max(w.attempt.runner.cfg.Watch.DiskEvery, 20*time.Since(now)))
 	}
 	if reason == "" {
 		reason = w.memoryExcess(p, pids, seen)
 	}
-	if reason != "" {
-		return &stopped{task.PayloadFailed, reason}
-	}
-	return nil
+	return reason
 }
 
 // tooMany returns the reason when processes or threads are beyond what the task

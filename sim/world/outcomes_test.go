@@ -13,7 +13,7 @@ import (
 // the maker's own. It is not told again and again meanwhile.
 func TestWaitingOutcomesLetOthersPass(t *testing.T) {
 	w := newWorld(t, 1)
-	w.logBytes = 64 << 10 // few fit into a Sync
+	w.logBytes = func(task.AttemptID) int { return 64 << 10 } // few fit into a Sync
 	s := w.addSite("siteA", nil)
 	pilots := w.start(s, 6, 4)
 	const again = 10 * time.Minute

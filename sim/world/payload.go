@@ -1,7 +1,7 @@
 package world
 
 import (
-	"strings"
+	"bytes"
 
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
@@ -56,7 +56,9 @@ func (n *node) payloadEnds(id task.AttemptID, outcome task.Outcome) {
 		n.world.ended[id.Task]++
 	}
 	outcome.Started, outcome.Ended, outcome.Run, outcome.Delay = p.started, n.clock(), n.clock().Sub(p.started), -1
-	outcome.Stderr = []byte(strings.Repeat("x", n.world.logBytes))
+	if size := n.world.logBytes; size != nil {
+		outcome.Stderr = bytes.Repeat([]byte("x"), size(id))
+	}
 	n.note("%s ends %s, ok %v", n.id, id, outcome.OK)
 	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
 }

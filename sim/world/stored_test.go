@@ -15,7 +15,7 @@ import (
 func TestCopiesReportedBeforeTheirOutcomesAreKept(t *testing.T) {
 	for seed := range uint64(3) {
 		w := newWorld(t, seed+1)
-		w.logBytes = task.LogTail
+		w.logBytes = func(task.AttemptID) int { return task.LogTail }
 		s := w.addSite("siteA", nil)
 		pilots := w.start(s, 4, 10)
 		w.run1 = func(task.ID, *node) time.Duration { return time.Minute }

@@ -98,7 +98,7 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 	}
 	d := draws{rand.New(rand.NewPCG(plan.Seed, 3))}
 	shape := plan.shape(d)
-	w.logBytes = shape.logs
+	w.logBytes = func(id task.AttemptID) int { return shape.logs >> (4 * (id.Counter % 4)) } // most are short
 	w.run1 = func(id task.ID, n *node) time.Duration {
 		switch {
 		case s.poison[id]:
@@ -138,7 +138,11 @@ func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 		s.addClient(d)
 	}
 	if slices.ContainsFunc(plan.Faults, func(f Fault) bool { return f.Kind == "backup restored" || f.Kind == "bit rot" }) {
-		s.keepCopies(d.between(5*time.Second, 2*time.Minute))
+		every := d.between(5*time.Second, 2*time.Minute)
+		if plan.Large {
+			every *= 20 // of a whole day
+		}
+		s.keepCopies(every)
 	}
 	return s
 }

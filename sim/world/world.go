@@ -57,7 +57,7 @@ type world struct {
 type playing struct {
 	run1     func(task.ID, *node) time.Duration // how long a payload runs
 	fails    func(task.ID, *node) bool          // whether it fails
-	logBytes int                                // of each payload's stderr
+	logBytes func(task.AttemptID) int           // of a payload's stderr; nil: none
 	started  map[task.ID]int
 	ended    map[task.ID]int // well
 }
