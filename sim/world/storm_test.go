@@ -77,6 +77,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		3300017428: "a storm took the queue's list of pilots for true, which had one that was dead and not yet one that had come back: as many as lived",
 		3330003564: "a site's mode changed while a task paused for two minutes that had lost pilots together with others, and the queue did not look at it again",
 		3380015811: "a storm let a pilot that is on trial look for one whose registration was answered to nobody",
+		3400000072: "the calls of pilots that came back to a queue that had just started counted as calls in which nothing happened",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)

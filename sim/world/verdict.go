@@ -33,13 +33,10 @@ func (s *storm) verdict() {
 	}
 	s.comesToRest(s.judgeRest)
 	s.comesToRest(s.judgeCopies)
-	if !s.agrees() { // who asks for an office may go on for a while, and then tells of it
-		s.runUntil(agreeLimit, s.agrees)
-		s.run(quietTime)
-	}
-	if !s.agrees() {
+	if !s.runUntil(agreeLimit, s.agrees) {
 		s.judge.Errorf("pilots of a site have another master than the queue")
 	}
+	s.run(quietTime) // a new master, and who comes back to the queue, tells it what it knows
 	if calls := s.quietly(); calls > s.quietCalls() {
 		s.judge.Errorf("%d calls in %s in which nothing happened", calls, quietTime)
 	}
