@@ -250,10 +250,13 @@ func (s *storm) calm() {
 	s.man()
 }
 
-// man is what a batch system does: each site has two pilots at least.
+// crew is how many pilots a batch system has run at each site at least.
+const crew = 2
+
+// man starts pilots where there are fewer.
 func (s *storm) man() {
 	for _, site := range s.world.sites {
-		for len(site.live()) < 2 && s.queue.works() {
+		for len(site.live()) < crew && s.queue.works() {
 			if s.world.startOne(site, 2, nil) == nil {
 				break
 			}
@@ -262,4 +265,10 @@ func (s *storm) man() {
 	if s.calmed {
 		s.after(time.Minute, s.man)
 	}
+}
+
+// manned tells whether no site waits for pilots, which may not join before those of an
+// earlier release have left.
+func (s *storm) manned() bool {
+	return !slices.ContainsFunc(s.world.sites, func(at *site) bool { return len(at.live()) < crew })
 }

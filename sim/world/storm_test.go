@@ -78,6 +78,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		3330003564: "a site's mode changed while a task paused for two minutes that had lost pilots together with others, and the queue did not look at it again",
 		3380015811: "a storm let a pilot that is on trial look for one whose registration was answered to nobody",
 		3400000072: "the calls of pilots that came back to a queue that had just started counted as calls in which nothing happened",
+		3410008882: "a storm took a site for idle whose last pilot left, and whose new ones waited for that",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)

@@ -125,6 +125,7 @@ func (s *storm) retriesInTime() {
 	if !d.one(4) {
 		return
 	}
+	s.runUntil(restLimit, s.manned)
 	flow := s.world.submit("twice", named("twice", []task.Task{one("t")})...)
 	s.twice = task.NewID(flow, "twice.t")
 	for tries := 1; tries <= 2; tries++ {
