@@ -270,5 +270,5 @@ func (s *storm) man() {
 // manned tells whether no site waits for pilots, which may not join before those of an
 // earlier release have left.
 func (s *storm) manned() bool {
-	return !slices.ContainsFunc(s.world.sites, func(at *site) bool { return len(at.live()) < crew })
+	return !slices.ContainsFunc(s.world.sites, func(at *site) bool { return at.coming > 0 || len(at.live()) < crew })
 }

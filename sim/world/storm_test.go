@@ -79,6 +79,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		3380015811: "a storm let a pilot that is on trial look for one whose registration was answered to nobody",
 		3400000072: "the calls of pilots that came back to a queue that had just started counted as calls in which nothing happened",
 		3410008882: "a storm took a site for idle whose last pilot left, and whose new ones waited for that",
+		3420017969: "a storm had ended its waiting when a pilot that still waited to join had the last one of the release before drained",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)

@@ -27,6 +27,9 @@ func (s *storm) verdict() {
 			s.judge.Errorf("%s stays isolated: %s", site.name, s.queue.site(site.name).Fallback)
 		}
 	}
+	if !s.runUntil(restLimit, s.manned) {
+		s.judge.Errorf("a site waits for pilots")
+	}
 	s.judgePoison()
 	for _, c := range s.clients {
 		c.judgeHistory()
@@ -125,7 +128,6 @@ func (s *storm) retriesInTime() {
 	if !d.one(4) {
 		return
 	}
-	s.runUntil(restLimit, s.manned)
 	flow := s.world.submit("twice", named("twice", []task.Task{one("t")})...)
 	s.twice = task.NewID(flow, "twice.t")
 	for tries := 1; tries <= 2; tries++ {
