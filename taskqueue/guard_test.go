@@ -208,3 +208,47 @@ func TestASiteWithoutPilotsIsAskedNothing(t *testing.T) {
 	}
 	g.check()
 }
+
+// The queue was put back to a backup, and has forgotten by which lease a task ran. It
+// refuses the outcome; its pilot lets go of what it has made; the task is leased to the
+// site anew, and the outcome comes once more, as what is under way may. It counts then, and
+// the output is looked for.
+func TestWhatWasRefusedIsLookedForWhenItCountsAfterAll(t *testing.T) {
+	for name, ahead := range map[string]task.LeaseID{"the next lease": 0, "a later one": 3} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrid(t)
+			a := g.addSite("A")
+			maker := a.join("peer1", 4)
+			a.sync()
+			w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, []string{"t.out"})}})
+			id := task.NewID(w, "t")
+			forgotten := task.AttemptID{Task: id, Generation: 1, Lease: 1 + ahead, Pilot: maker.id, Counter: 1}
+			late := a.succeed(&attempt{id: forgotten, number: 1})
+			if verdict := a.deliver(late); verdict != task.AckUnknown {
+				t.Fatalf("before the task is leased again the outcome is answered %v", verdict)
+			}
+			a.sync()
+			if again := g.state(id).Lease; again <= forgotten.Lease {
+				t.Fatalf("it is leased again by lease %d, which its pilot knows as another one", again)
+			}
+			if verdict := a.deliver(late); verdict != task.AckAccepted {
+				t.Fatalf("when the task is leased again the outcome is answered %v", verdict)
+			}
+			if check := a.sync().Check; !slices.ContainsFunc(check, func(f task.File) bool { return f.LFN == task.Qualify(w, "t.out") }) {
+				t.Errorf("nobody is asked for what its maker has let go of, only for %v", check)
+			}
+			g.check()
+		})
+	}
+}
+
+// Whoever made something under a lease that the queue knows keeps it, and is not asked.
+func TestWhatIsMadeUnderAKnownLeaseIsNotLookedFor(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	maker := a.join("peer1", 4)
+	a.makes([]string{"t"}, func(string) *member { return maker })
+	if check := a.sync().Check; len(check) > 0 {
+		t.Errorf("the site is asked for %v", check)
+	}
+}

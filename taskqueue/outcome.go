@@ -282,6 +282,12 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) {
 	if s.State == task.Leased && !holds {
 		j.outcomes.life.revoke(s.Site, s.Lease, s.ID, true)
 	}
+	if len(spec.Outputs) > 0 && !s.knows(o.Site, o.Attempt.Lease) {
+		// The queue was put back to a backup, and may have refused this outcome before it
+		// leased the task to the site anew: then its maker has let go of the outputs.
+		j.site.CheckUntil = j.Clock
+		j.sites.look(j.site)
+	}
 	j.record(o, AttemptSucceeded)
 	j.outcomes.life.move(s, task.Succeed, "")
 	s.Winner, s.Site = o.Attempt, o.Site

@@ -86,6 +86,12 @@ func (s *TaskState) leasedTo(site task.Site, id task.AttemptID) bool {
 	return s.Lease != 0 && covers(PastLease{Site: s.Site, Lease: s.Lease, Generation: s.Generation}) || slices.ContainsFunc(s.Past, covers)
 }
 
+// knows tells whether a lease is, or was, the newest of a site that the task was in.
+func (s *TaskState) knows(site task.Site, lease task.LeaseID) bool {
+	was := func(p PastLease) bool { return p.Site == site && p.Lease == lease }
+	return s.Lease == lease || slices.ContainsFunc(s.Past, was)
+}
+
 // lend moves a task into a lease of a site.
 func (l *lifecycle) lend(s *TaskState, lease *Lease) {
 	l.move(s, task.HandOut, "")

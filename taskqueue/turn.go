@@ -1,6 +1,10 @@
 package taskqueue
 
-import "github.com/pilotage-grid/pilotage/task"
+import (
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
 
 // queue is the queue in one turn: its parts, and what flows between them.
 type queue struct {
@@ -83,10 +87,14 @@ func (q *queue) handing(site *SiteRecord, pilot task.PilotID) *handing {
 	}
 }
 
-// takeOutcomes has outcomes judged that pilots of a site report.
+// takeOutcomes has outcomes judged that pilots of a site report. No lease that is given
+// from now on has the number of one under which an outcome was refused.
 func (q *queue) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) []task.Ack {
 	q.members.strangers(site, keysOf(outcomes, func(o *task.Outcome) task.PilotID { return o.Attempt.Pilot }))
-	return q.outcomes.take(site, outcomes)
+	acks := q.outcomes.take(site, outcomes)
+	refused := slices.DeleteFunc(slices.Clone(acks), func(a task.Ack) bool { return a.Verdict != task.AckUnknown })
+	q.leasing.numberBeyond(keysOf(refused, func(a *task.Ack) task.LeaseID { return a.Attempt.Lease }))
+	return acks
 }
 
 // takeStarts books attempts that have begun.

@@ -80,6 +80,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		3400000072: "the calls of pilots that came back to a queue that had just started counted as calls in which nothing happened",
 		3410008882: "a storm took a site for idle whose last pilot left, and whose new ones waited for that",
 		3420017969: "a storm had ended its waiting when a pilot that still waited to join had the last one of the release before drained",
+		3440016796: "a queue that had forgotten a lease refused an outcome, leased the task anew, and took the same outcome, whose pilot had let go of the output",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)
