@@ -1,10 +1,6 @@
 package taskqueue
 
-import (
-	"slices"
-
-	"github.com/pilotage-grid/pilotage/task"
-)
+import "github.com/pilotage-grid/pilotage/task"
 
 // queue is the queue in one turn: its parts, and what flows between them.
 type queue struct {
@@ -92,8 +88,13 @@ func (q *queue) handing(site *SiteRecord, pilot task.PilotID) *handing {
 func (q *queue) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) []task.Ack {
 	q.members.strangers(site, keysOf(outcomes, func(o *task.Outcome) task.PilotID { return o.Attempt.Pilot }))
 	acks := q.outcomes.take(site, outcomes)
-	refused := slices.DeleteFunc(slices.Clone(acks), func(a task.Ack) bool { return a.Verdict != task.AckUnknown })
-	q.leasing.numberBeyond(keysOf(refused, func(a *task.Ack) task.LeaseID { return a.Attempt.Lease }))
+	var refused []task.LeaseID
+	for i := range acks {
+		if acks[i].Verdict == task.AckUnknown {
+			refused = append(refused, acks[i].Attempt.Lease)
+		}
+	}
+	q.leasing.numberBeyond(refused)
 	return acks
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,20 @@ func (s *Server) transfers() int {
 	return s.active
 }
 
+// ask has a pilot ask for a file; what comes is left to whoever reads the connection.
+func (v *vo) ask(own identity.MemberCertificate, n *node, key task.FileKey) net.Conn {
+	v.t.Helper()
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(n.DataURL, "https://"), identity.DataClientTLS(own, v.verifier, "siteA", n.Peer, time.Now))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.t.Cleanup(func() { _ = connection.Close() })
+	if _, err := connection.Write([]byte("GET /v1/files/" + string(key) + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		v.t.Fatal(err)
+	}
+	return connection
+}
+
 // One pilot that never reads leaves half of the places to others.
 func TestOnePilotTakesHalfOfThePlaces(t *testing.T) {
 	v := newVO(t)
@@ -64,14 +79,7 @@ func TestOnePilotTakesHalfOfThePlaces(t *testing.T) {
 	key := n.hold(t, data, "")
 	own := v.member("siteA")
 	for range 6 {
-		connection, err := tls.Dial("tcp", strings.TrimPrefix(n.DataURL, "https://"), identity.DataClientTLS(own, v.verifier, "siteA", n.Peer, time.Now))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer connection.Close()
-		if _, err := connection.Write([]byte("GET /v1/files/" + string(key) + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
-			t.Fatal(err)
-		}
+		connection := v.ask(own, n, key)
 		if _, err := io.ReadFull(connection, make([]byte, 15)); err != nil { // 200, or 429
 			t.Fatal(err)
 		}
@@ -90,15 +98,7 @@ func TestSlowReader(t *testing.T) {
 	v := newVO(t)
 	n := v.serve(ServerConfig{MaxTransfers: 1, AnswerTime: 300 * time.Millisecond, MinRate: task.GiB})
 	key := n.hold(t, content(1, int(disk.ChunkSize)), "")
-	own := v.member("siteA")
-	connection, err := tls.Dial("tcp", strings.TrimPrefix(n.DataURL, "https://"), identity.DataClientTLS(own, v.verifier, "siteA", n.Peer, time.Now))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close()
-	if _, err := connection.Write([]byte("GET /v1/files/" + string(key) + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	v.ask(v.member("siteA"), n, key)
 	for n.server.transfers() == 0 {
 		<-time.After(time.Millisecond)
 	}
