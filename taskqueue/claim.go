@@ -10,7 +10,7 @@ import (
 // maxJump bounds by how much what pilots name may be ahead of the queue's own
 // numbers: far more than a queue gives out between a backup and its restore, and
 // too few for the numbers to run out.
-const maxJump = 1 << 40
+const maxJump = 1 << 30
 
 // Claim decides on a pilot's claim to be its site's master. It is granted
 // when the claimant knows the term in office and its holder resigned, is

@@ -137,6 +137,7 @@ func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, 
 		q.Effects.tellOfPilot(NewsPilotDied, pilot, task.Brief(reason))
 	}
 	if state == PilotDead {
+		site.DeadUntil = max(site.DeadUntil, q.Clock.Add(pilot.Ends.Sub(q.Wall)+q.config.Site.Pilot.DeadAfterEnd))
 		site.Untold = q.Clock
 	}
 	q.sites.touch(site.Name)

@@ -242,6 +242,28 @@ func TestWhatWasRefusedIsLookedForWhenItCountsAfterAll(t *testing.T) {
 	}
 }
 
+// What a pilot says of leases that never were moves the numbers of new ones by little, and
+// does not hide what another one says of a lease that the queue has forgotten.
+func TestForgedLeasesDoNotUseUpTheNumbers(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	maker := a.join("peer1", 4)
+	a.sync()
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	id := task.NewID(w, "t")
+	var outcomes []task.Outcome
+	for _, lease := range []task.LeaseID{7, 1 << 33, 1 << 63} {
+		outcomes = append(outcomes, a.succeed(&attempt{id: task.AttemptID{Task: id, Generation: 1, Lease: lease, Pilot: maker.id, Counter: 1}, number: 1}))
+	}
+	if verdict := a.deliver(outcomes...); verdict != task.AckUnknown {
+		t.Fatalf("the outcomes are answered %v", verdict)
+	}
+	a.sync()
+	if lease := g.state(id).Lease; lease <= 7 || lease >= 1<<33 {
+		t.Errorf("the next lease has the number %d", lease)
+	}
+}
+
 // Whoever made something under a lease that the queue knows keeps it, and is not asked.
 func TestWhatIsMadeUnderAKnownLeaseIsNotLookedFor(t *testing.T) {
 	g := newGrid(t)

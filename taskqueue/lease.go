@@ -29,14 +29,21 @@ func (l *leasing) openLease(site *SiteRecord) *Lease {
 }
 
 // numberBeyond sees to it that no new lease gets a number that a site knows: a
-// queue that was put back to a backup has forgotten which it gave.
+// queue that was put back to a backup has forgotten which it gave. A number that is far
+// ahead was never given.
 func (l *leasing) numberBeyond(unknown []task.LeaseID) {
 	if len(unknown) == 0 {
 		return
 	}
-	next := read(l.Meta().Next("lease", 0))
-	if last := uint64(slices.Max(unknown)); last >= next && last-next < maxJump {
-		read(l.Meta().Next("lease", last-next+1))
+	next := task.LeaseID(read(l.Meta().Next("lease", 0)))
+	after := next
+	for _, id := range unknown {
+		if id >= next && id-next < maxJump {
+			after = max(after, id+1)
+		}
+	}
+	if after > next {
+		read(l.Meta().Next("lease", uint64(after-next)))
 	}
 }
 

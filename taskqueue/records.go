@@ -36,6 +36,9 @@ type WorkflowRetention struct {
 	Keep    bool // its user wants its intermediates kept
 	Cleared bool // copies of its intermediates have gone
 	Deleted bool // it is being cleared away: for users it is gone
+	// LookAgain is when the folders of its tasks are looked through for a second time for
+	// what nobody told; 0: they were not for a first time, or will not be.
+	LookAgain Instant
 }
 
 // Total is the number of tasks.
@@ -290,6 +293,7 @@ type SiteMembers struct {
 	Strangers  []Stranger     // that its master speaks of and the queue does not know
 	Silenced   []task.PilotID // taken for dead because it fell silent, since it was heard last
 	Untold     Instant        // when it last had attempts, perhaps, of which nobody will tell
+	DeadUntil  Instant        // declared end of its pilots that were taken for dead, of the latest
 	Overlay    uint32         // protocol that its pilots speak with each other
 	Nodes      []NodeRecord   // that its master has set back, by name, bounded
 }

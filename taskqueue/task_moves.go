@@ -43,7 +43,7 @@ func (l *lifecycle) closeWorkflow(w *Workflow) {
 	l.workflows.touch(w.ID)
 	switch over := w.Over(); {
 	case over && w.Ended.IsZero():
-		w.Ended, w.Closed = l.Wall, l.Clock
+		w.Ended, w.Closed, w.LookAgain = l.Wall, l.Clock, 0
 		l.closed = append(l.closed, w.ID)
 		l.Effects.tellOfEnd(w)
 	case !over && !w.Ended.IsZero():

@@ -11,11 +11,16 @@ import (
 // attempt leaves a copy of which no record speaks. So does any that ran since a backup
 // to which the queue was put back. Once all of a workflow is over, and who is dead has
 // been taken for dead, the folders of its tasks are listed at the sites that lost pilots
-// meanwhile, and at all if the queue has been started meanwhile.
+// meanwhile, and at all if the queue has been started meanwhile. Who was taken for dead
+// may live all the same, as one that was stopped for an hour does, and go on storing
+// until it is heard and refused, or to its declared end: then they are listed once more.
 
-// nowhere is the site of those entries of the garbage that are a workflow's id: what
+// These stand for the site in entries of the garbage that are a workflow's id: what
 // its tasks have left is to be looked for.
-const nowhere task.Site = ""
+const (
+	nowhere task.Site = ""
+	again   task.Site = "(again)" // once who was taken for dead has reached its declared end
+)
 
 // saveClosed notes the workflows that were closed in this turn.
 func (l *lifecycle) saveClosed() {
@@ -24,30 +29,38 @@ func (l *lifecycle) saveClosed() {
 	if l.config.Workflow.LookFor == 0 {
 		return // nobody looks
 	}
-	saveAll(entriesOf(closed...), l.Files().AddGarbage)
+	saveAll(entriesOf(nowhere, closed...), l.Files().AddGarbage)
 }
 
-func entriesOf(ids ...task.WorkflowID) []task.Replica {
-	return keysOf(ids, func(id *task.WorkflowID) task.Replica { return task.Replica{Site: nowhere, URL: string(*id)} })
+func entriesOf(list task.Site, ids ...task.WorkflowID) []task.Replica {
+	return keysOf(ids, func(id *task.WorkflowID) task.Replica { return task.Replica{Site: list, URL: string(*id)} })
 }
 
 // Untidy lists workflows whose copies on storage elements are to be compared with what
-// the queue knows, the oldest entry first, at most limit with those on the list of
-// which nothing can be left. Nothing is told of a workflow that was just closed.
+// the queue knows, the oldest entry first, at most limit for the first time and as many
+// for the second, with those on the lists of which nothing can be left. Nothing is told
+// of a workflow that was just closed.
 func (r *Rules) Untidy(t *Turn, limit int) (untidy, clean []task.WorkflowID, err error) {
 	defer catch(&err)
 	sites := read(t.Sites().All())
-	page := read(t.Files().Garbage(limit, keysOf(sites, func(s *SiteRecord) task.Site { return s.Name })...))
+	others := append(keysOf(sites, func(s *SiteRecord) task.Site { return s.Name }), again)
+	page := read(t.Files().Garbage(limit, others...))
+	others[len(others)-1] = nowhere
+	page = append(page, read(t.Files().Garbage(limit, others...))...)
 	for _, entry := range page {
-		if entry.Site != nowhere {
+		if entry.Site != nowhere && entry.Site != again {
 			continue // of a site that was removed
 		}
 		id := task.WorkflowID(entry.URL)
-		switch found := read(t.Workflows().Load(id)); {
-		case len(found) == 0 || found[0].Closed == 0:
+		found := read(t.Workflows().Load(id))
+		if len(found) == 0 || found[0].Closed == 0 {
 			clean = append(clean, id)
-		case t.Clock.Sub(found[0].Closed) < r.Config.Lease.TTL+r.Config.Site.Pilot.AbsentAfter: // not all dead may count as such yet
-		case len(found[0].suspects(sites)) == 0:
+			continue
+		}
+		w, silent := &found[0], r.Config.Lease.TTL+r.Config.Site.Pilot.AbsentAfter // until all dead count as such
+		switch {
+		case entry.Site == again && t.Clock < w.LookAgain, t.Clock.Sub(w.Closed) < silent:
+		case len(w.suspects(sites)) == 0:
 			clean = append(clean, id)
 		default:
 			untidy = append(untidy, id)
@@ -62,23 +75,44 @@ func (w *Workflow) suspects(sites []SiteRecord) []SiteRecord {
 	return slices.DeleteFunc(slices.Clone(sites), func(s SiteRecord) bool { return s.SE == "" || s.Untold < w.Last })
 }
 
-// Tidied takes workflows off that list.
+// Tidied takes workflows off their list. One whose folders were looked through for the
+// first time is put on the other while a pilot that was taken for dead may go on storing.
 func (r *Rules) Tidied(t *Turn, ids ...task.WorkflowID) (err error) {
 	defer catch(&err)
-	saveAll(entriesOf(ids...), t.Files().DropGarbage)
+	saveAll(append(entriesOf(nowhere, ids...), entriesOf(again, ids...)...), t.Files().DropGarbage)
+	if len(ids) == 0 {
+		return nil
+	}
+	sites := read(t.Sites().All())
+	for _, w := range read(t.Workflows().Load(ids...)) {
+		if w.Closed == 0 || w.LookAgain != 0 {
+			continue
+		}
+		for _, s := range w.suspects(sites) {
+			w.LookAgain = max(w.LookAgain, s.DeadUntil)
+		}
+		if w.LookAgain > t.Clock {
+			check(t.Workflows().Save(w))
+			check(t.Files().AddGarbage(entriesOf(again, w.ID)...))
+		}
+	}
 	return nil
 }
 
-// TidyLater puts a workflow to its end: a storage element did not answer. Where that
-// has been so for long it is taken off.
+// TidyLater puts a workflow to the end of its list: a storage element did not answer.
+// Where that has been so for long it is taken off.
 func (r *Rules) TidyLater(t *Turn, id task.WorkflowID) (err error) {
 	defer catch(&err)
-	check(r.Tidied(t, id))
+	saveAll(append(entriesOf(nowhere, id), entriesOf(again, id)...), t.Files().DropGarbage)
 	found := read(t.Workflows().Load(id))
-	if len(found) == 0 || t.Clock.Sub(found[0].Closed) > r.Config.Site.Pilot.LateFor {
+	if len(found) == 0 || t.Clock.Sub(max(found[0].Closed, found[0].LookAgain)) > r.Config.Site.Pilot.LateFor {
 		return nil
 	}
-	return t.Files().AddGarbage(entriesOf(id)...)
+	list := nowhere
+	if found[0].LookAgain != 0 {
+		list = again
+	}
+	return t.Files().AddGarbage(entriesOf(list, id)...)
 }
 
 // Folder is a place where attempts of a task may have stored what nobody told.

@@ -30,6 +30,17 @@ func (g *grid) untidy() (folders []taskqueue.Folder) {
 	return folders
 }
 
+// waste is what is to be deleted of copies.
+func (g *grid) waste() (all []task.Replica) {
+	g.t.Helper()
+	g.view(func(t *taskqueue.Turn) error {
+		garbage, named, err := g.rules.Garbage(t, 100)
+		all = append(garbage, named...)
+		return err
+	})
+	return all
+}
+
 // happens is what may happen while a workflow runs.
 type happens int
 
@@ -107,8 +118,8 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 		t.Error("a workflow whose storage element does not answer is forgotten")
 	}
 	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
-	if len(g.untidy())+len(g.garbage()) != 0 {
-		t.Errorf("a tidy workflow is looked at again: %v", g.garbage())
+	if found := g.untidy(); len(found) != 0 {
+		t.Errorf("a tidy workflow is looked at again at once: %+v", found)
 	}
 
 	for what, want := range map[happens]int{nothing: 0, leaves: 0, isSeenToLeave: 1, restarts: 1} { // of a backup, perhaps: it has forgotten what ran since
@@ -128,6 +139,71 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 	g.must(func(turn *taskqueue.Turn) error { return g.rules.TidyLater(turn, w) })
 	if found := g.untidy(); len(found) != 0 {
 		t.Errorf("a storage element that never answers is asked for ever: %+v", found)
+	}
+}
+
+// A pilot that was taken for dead may have been stopped, and store what it has made as
+// soon as it goes on: the folders are looked through once more after its declared end,
+// and after that of no pilot that has died since.
+func TestFoldersAreLookedThroughAgainWhenTheDeadHaveReachedTheirEnd(t *testing.T) {
+	g, a, w, _ := ended(t, dies)
+	silent := g.rules.Config.Lease.TTL + g.rules.Config.Site.Pilot.AbsentAfter
+	g.tick(silent)
+	if len(g.untidy()) != 1 {
+		t.Fatal("nothing is looked for")
+	}
+	tidied := func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) }
+	g.must(tidied)
+	ends := g.rules.Config.Site.Pilot.MaxLifetime + g.rules.Config.Site.Pilot.DeadAfterEnd // after it registered
+	g.tick(ends - silent - time.Minute)
+	if found := g.untidy(); len(found) != 0 {
+		t.Errorf("before the end: %+v", found)
+	}
+	a.next.Departed = []task.Departure{{Pilot: a.join("peer9", 1).id, Dead: true, Reason: "not heard"}}
+	a.sync()
+	g.tick(time.Minute)
+	if found := g.untidy(); len(found) != 1 || found[0].Task.Workflow() != w {
+		t.Errorf("after the end: %+v", found)
+	}
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.TidyLater(turn, w) })
+	if len(g.untidy()) != 1 {
+		t.Error("a workflow whose storage element does not answer is forgotten")
+	}
+	g.must(tidied)
+	g.tick(2 * ends)
+	if found := g.untidy(); len(found) != 0 {
+		t.Errorf("a third time: %+v", found)
+	}
+}
+
+// A workflow that has lost what it was to make, and ends again, is looked at as if for the
+// first time.
+func TestFoldersOfAWorkflowThatEndsAgainAreLookedThroughAnew(t *testing.T) {
+	g, a, w, won := ended(t, dies)
+	silent := g.rules.Config.Lease.TTL + g.rules.Config.Site.Pilot.AbsentAfter
+	g.tick(silent)
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
+	for range 2 {
+		a.bad(a.file(task.Qualify(w, "dir/x")).File, a.members[0])
+		g.tick(time.Minute)
+	}
+	if open := g.workflow(w); open.Closed != 0 {
+		t.Fatalf("it is over although what it was to make is lost: %+v", open)
+	}
+	a.sync()
+	next := a.start(won.id.Task, a.members[0])
+	a.end(next.id.Task, a.succeed(next))
+	a.sync()
+	a.upload(task.Qualify(w, "dir/x"))
+	a.sync()
+	g.tick(silent)
+	if found := g.untidy(); len(found) == 0 || found[0].Task != won.id.Task {
+		t.Errorf("after the second end of %+v: %+v", g.workflow(w), found)
+	}
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
+	g.tick(g.rules.Config.Site.Pilot.MaxLifetime + g.rules.Config.Site.Pilot.DeadAfterEnd)
+	if found := g.untidy(); len(found) == 0 || found[0].Task != won.id.Task {
+		t.Errorf("long after the second end of %+v: %+v", g.workflow(w), found)
 	}
 }
 
@@ -159,7 +235,7 @@ func TestOnlyUntoldCopiesAreDeleted(t *testing.T) {
 	}
 	want := []task.Replica{{Site: "A", URL: a.url(task.File{LFN: task.Qualify(w, "dir/x"), Producer: other})},
 		{Site: "A", URL: a.url(task.File{LFN: task.Qualify(w, "y"), Producer: other})}}
-	if got := g.garbage(); !slices.Equal(got, want) {
+	if got := g.waste(); !slices.Equal(got, want) {
 		t.Errorf("to be deleted: %v, want %v", got, want)
 	}
 	g.must(func(turn *taskqueue.Turn) error { return turn.Files().DropGarbage(want...) })
@@ -167,8 +243,8 @@ func TestOnlyUntoldCopiesAreDeleted(t *testing.T) {
 	open := task.NewID(g.mustSubmit(taskqueue.Submission{Name: "open", Tasks: []task.Task{job("t", nil, []string{"x"})}}), "t")
 	a.sync()
 	other.Task = open
-	if n := tidy(open, other); n != 0 || len(g.garbage()) != 0 {
-		t.Errorf("%d attempts of a task that is %s: %v", n, g.state(open).State, g.garbage())
+	if n := tidy(open, other); n != 0 || len(g.waste()) != 0 {
+		t.Errorf("%d attempts of a task that is %s: %v", n, g.state(open).State, g.waste())
 	}
 }
 
@@ -183,15 +259,15 @@ func TestACopyOfWhatIsLostAndNotNeededIsDeleted(t *testing.T) {
 		})
 	}
 	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
-	if tidy(); len(g.garbage()) != 0 {
-		t.Errorf("to be deleted while the catalogue has it: %v", g.garbage())
+	if tidy(); len(g.waste()) != 0 {
+		t.Errorf("to be deleted while the catalogue has it: %v", g.waste())
 	}
 	y := task.Qualify(w, "y")
 	a.loseFile(y)
 	a.sync()
 	tidy()
-	if want := []task.Replica{{Site: "A", URL: a.url(task.File{LFN: y, Producer: won.id})}}; !slices.Equal(g.garbage(), want) {
-		t.Errorf("to be deleted: %v, want %v", g.garbage(), want)
+	if want := []task.Replica{{Site: "A", URL: a.url(task.File{LFN: y, Producer: won.id})}}; !slices.Equal(g.waste(), want) {
+		t.Errorf("to be deleted: %v, want %v", g.waste(), want)
 	}
 }
 

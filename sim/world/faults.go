@@ -286,7 +286,7 @@ func (s *storm) registersInVain(at *site) bool {
 		_, err := s.queue.Rules.Register(t, taskqueue.Registration{
 			Site: at.name, Peer: peer, Overlay: at.speaks, PilotDescription: taskqueue.PilotDescription{
 				Slots: 2, Host: "host-" + string(peer), Resources: task.Resources{Cores: 2, Memory: task.GiB, Disk: task.GiB},
-				Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer) + ":1", Ends: s.net.Now().Add(30 * 24 * time.Hour),
+				Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer) + ":1", Ends: s.net.Now().Add(declaredLife),
 			},
 		})
 		return err

@@ -105,6 +105,10 @@ func (n *node) running() (ids []task.ID) {
 	return ids
 }
 
+// declaredLife is the lifetime that a pilot declares, unless its batch job says another:
+// longer than all that a world lives.
+const declaredLife = 24 * time.Hour
+
 // startOne starts a pilot; change may alter its registration. It returns nil if the
 // queue does not take it.
 func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration)) *node {
@@ -121,7 +125,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		Site: s.name, Peer: n.peer, Overlay: s.speaks, PilotDescription: taskqueue.PilotDescription{
 			Slots: slots, Host: fmt.Sprintf("host-%d", number),
 			Resources: task.Resources{Cores: slots, Memory: task.Bytes(slots) * 4 * task.GiB, Disk: 100 * task.GiB},
-			Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer) + ":1", Ends: w.net.Now().Add(30 * 24 * time.Hour),
+			Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer) + ":1", Ends: w.net.Now().Add(declaredLife),
 		},
 	}
 	if change != nil {

@@ -81,6 +81,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		3410008882: "a storm took a site for idle whose last pilot left, and whose new ones waited for that",
 		3420017969: "a storm had ended its waiting when a pilot that still waited to join had the last one of the release before drained",
 		3440016796: "a queue that had forgotten a lease refused an outcome, leased the task anew, and took the same outcome, whose pilot had let go of the output",
+		3450085337: "a copy was left by a pilot that had hung for 13 minutes, stored what it had made when it went on, and was refused, as its site had gone on to the next release",
 	} {
 		for _, wrong := range Run(DrawPlan(seed, false)).Wrong {
 			t.Errorf("seed %d, in which %s: %s", seed, what, wrong)
