@@ -25,10 +25,11 @@ type Received struct {
 // to it could not be sent.
 type Disconnected struct{ Peer task.PeerID }
 
-// Dialled answers a Dial.
+// Dialled answers a Dial. Refused tells that the other host answered, and that nobody
+// listens at the port there: the process has gone.
 type Dialled struct {
-	Peer task.PeerID
-	OK   bool
+	Peer        task.PeerID
+	OK, Refused bool
 }
 
 // Routed tells of a member that kad-dht has taken into its routing table.

@@ -137,10 +137,10 @@ func (o *Overlay) dialled(e Dialled) {
 		if !e.OK && e.Peer != o.election.master.Peer {
 			o.missing(e.Peer)
 		}
-	case listed && e.OK:
+	case listed && e.Refused:
+		o.down(e.Peer, false, "its connection broke and nobody listens at its port")
+	case listed: // it may be slow, as one that has just begun: pings decide
 		m.probe(s.now, e.Peer)
-	case listed:
-		o.down(e.Peer, false, "its connection broke and it could not be dialled")
 	case e.OK && m.isLost(e.Peer):
 		o.election.tell(s, e.Peer)
 	case !e.OK:

@@ -114,9 +114,8 @@ func TestANewMasterKnowsWhomItMayHaveLost(t *testing.T) {
 		for _, l := range sent[dht.Cast](p.out) {
 			p.step(dht.Disconnected{Peer: l.to})
 			p.step(dht.Dialled{Peer: l.to})
-			downs = append(downs, done[dht.MemberDown](p.out)...)
 		}
-		p.pass(time.Second / 2)
+		downs = append(downs, done[dht.MemberDown](p.pass(time.Second/2))...)
 	}
 	if len(downs) != 8 {
 		t.Errorf("%d of 8 are missed", len(downs))

@@ -39,7 +39,7 @@ func (n *Net) dial(node *Node, peer task.PeerID) {
 	target := n.nodes[peer]
 	switch {
 	case target == nil || target.Closed:
-		n.schedule(n.Latency, node, dht.Dialled{Peer: peer})
+		n.schedule(n.Latency, node, dht.Dialled{Peer: peer, Refused: true})
 	case n.apart(node, target) || target.Hung && node.links[peer] == nil:
 		n.schedule(dialTime, node, dht.Dialled{Peer: peer})
 	default:

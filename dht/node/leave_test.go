@@ -30,6 +30,18 @@ func TestLeaveLosesNoLastMessage(t *testing.T) {
 	settled(t, []*pilot{pilots[0], pilots[1], pilots[3]})
 }
 
+// A killed process is known from its port, on which nobody listens any more: the master
+// does not wait for an answer.
+func TestAKilledMemberIsMissedAtOnce(t *testing.T) {
+	s := newSite(t, "siteA")
+	pilots := joinMany(t, s, 3)
+	pilots[2].close()
+	down := waitFor(t, pilots[0], "the killed member to be down", func(m dht.MemberDown) bool { return m.Member.Peer == pilots[2].self.Peer })
+	if want := "its connection broke and nobody listens at its port"; down.Left || down.Reason != want {
+		t.Errorf("left: %v, reason %q, want %q", down.Left, down.Reason, want)
+	}
+}
+
 func TestALeavingMasterIsFollowedByAnother(t *testing.T) {
 	s := newSite(t, "siteA")
 	pilots := joinMany(t, s, 3)

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -189,7 +191,7 @@ func (n *Node) dial(a dht.Dial) {
 		}
 		n.loop.Post(func() {
 			delete(n.dialling, m.Peer)
-			n.step(dht.Dialled{Peer: m.Peer, OK: err == nil})
+			n.step(dht.Dialled{Peer: m.Peer, OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED)})
 		})
 	})
 }

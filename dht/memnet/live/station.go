@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/libp2p/go-libp2p/core/connmgr"
 	busevent "github.com/libp2p/go-libp2p/core/event"
@@ -26,7 +27,7 @@ import (
 
 // Reasons why a connection is not made.
 var (
-	errRefused     = errors.New("connection refused")
+	errRefused     = fmt.Errorf("dial in memory: %w", syscall.ECONNREFUSED)
 	errUnreachable = errors.New("no route to host")
 	errGate        = errors.New("the other end wants no connection")
 )
@@ -145,7 +146,7 @@ func (s *station) dial(ctx context.Context, id peer.ID, addresses []multiaddr.Mu
 		return e, nil
 	}
 	if id == s.id {
-		return nil, fmt.Errorf("dial %s: this is it: %w", id, errRefused)
+		return nil, fmt.Errorf("dial %s: this is it: %w", id, errUnreachable)
 	}
 	if len(addresses) == 0 {
 		addresses = s.Peerstore().Addrs(id)
@@ -168,7 +169,7 @@ func (s *station) dial(ctx context.Context, id peer.ID, addresses []multiaddr.Mu
 	if e := s.to(id); e != nil { // perhaps the other end was quicker
 		return e, nil
 	}
-	return nil, fmt.Errorf("dial %s: %w", id, errRefused)
+	return nil, fmt.Errorf("dial %s: %w", id, errUnreachable)
 }
 
 // meet has two stations agree to connect. What a real handshake proves, that each end
@@ -349,7 +350,7 @@ func (s *station) handler(protocols []protocol.ID) (protocol.ID, network.StreamH
 			return id, handler, nil
 		}
 	}
-	return "", nil, fmt.Errorf("%s serves none of %v: %w", s.id, protocols, errRefused)
+	return "", nil, fmt.Errorf("%s serves none of %v", s.id, protocols)
 }
 
 // Close ends all connections and waits for the handlers.
