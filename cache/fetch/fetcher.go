@@ -62,12 +62,12 @@ type Fetcher struct {
 	reads   map[task.Site]*task.SERead
 
 	// Run's goroutine only:
-	planner *cache.Planner
-	jobs    map[task.FileKey]*job
-	wishes  map[uint64]*wish
-	serial  uint64
-	group   sync.WaitGroup
-	ctx     context.Context // of Run
+	planner  *cache.Planner
+	underWay map[task.FileKey]*fetching
+	wishes   map[uint64]*wish
+	serial   uint64
+	group    sync.WaitGroup
+	ctx      context.Context // of Run
 }
 
 // wish is one file of one Stage call.
@@ -97,9 +97,9 @@ func New(config Config) *Fetcher {
 	config.Limits.Self, config.Limits.Site = config.Self, config.Site
 	return &Fetcher{
 		config: config, log: config.Log, loop: loop.New(), done: make(chan struct{}),
-		reads:   map[task.Site]*task.SERead{},
-		planner: cache.NewPlanner(config.Limits, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
-		jobs:    map[task.FileKey]*job{}, wishes: map[uint64]*wish{},
+		reads:    map[task.Site]*task.SERead{},
+		planner:  cache.NewPlanner(config.Limits, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
+		underWay: map[task.FileKey]*fetching{}, wishes: map[uint64]*wish{},
 	}
 }
 
@@ -112,8 +112,8 @@ func (f *Fetcher) Run(ctx context.Context) error {
 	err := f.loop.Run(ctx, func() { f.step(cache.Tick{}) }, f.planner.Deadline)
 	cancel()
 	f.group.Wait()
-	for _, j := range f.jobs {
-		j.discard()
+	for _, g := range f.underWay {
+		g.discard()
 	}
 	return err
 }
@@ -147,9 +147,9 @@ func (f *Fetcher) perform(action cache.PlanAction) {
 	case cache.AskHome:
 		f.askHome(a)
 	case cache.TransferFromPeers:
-		f.transfer(a.File.Key(), a.Transfer, func(j *job) cache.TransferDone { return f.fromPeers(j, a) })
+		f.transfer(a.File.Key(), a.Transfer, func(g *fetching) cache.TransferDone { return f.fromPeers(g, a) })
 	case cache.TransferFromSE:
-		f.transfer(a.File.Key(), a.Transfer, func(j *job) cache.TransferDone { return f.fromStorage(j, a) })
+		f.transfer(a.File.Key(), a.Transfer, func(g *fetching) cache.TransferDone { return f.fromStorage(g, a) })
 	case cache.RenewGrant:
 		f.config.Homes.Renew(a.Key)
 	case cache.FinishGrant:
@@ -177,14 +177,14 @@ func (f *Fetcher) locate(a cache.Locate) {
 }
 
 func (f *Fetcher) askHome(a cache.AskHome) {
-	j := f.job(a.Key)
+	g := f.fetching(a.Key)
 	f.spawn(func() func() {
 		waiting := func() {
 			f.tell(cache.HomeAnswered{Ask: a.Ask, Key: a.Key, Verdict: cache.WaitFor})
 		}
-		answer, err := f.config.Homes.Ask(j.ctx, Question{Key: a.Key, Tried: a.Tried, Waiting: waiting})
+		answer, err := f.config.Homes.Ask(g.ctx, Question{Key: a.Key, Tried: a.Tried, Waiting: waiting})
 		if err != nil {
-			if j.ctx.Err() == nil && !errors.Is(err, cache.ErrNoHome) {
+			if g.ctx.Err() == nil && !errors.Is(err, cache.ErrNoHome) {
 				f.log.Info("a storage element will be read without the consent of the file's home", "file", a.Key, "reason", err)
 			}
 			answer = Answer{Verdict: cache.Unanswered}

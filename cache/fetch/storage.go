@@ -35,8 +35,8 @@ func (e errWrite) Unwrap() error { return e.error }
 
 // seRead is one transfer from a storage element.
 type seRead struct {
-	fetcher *Fetcher
-	job     *job
+	fetcher  *Fetcher
+	fetching *fetching
 	cache.TransferFromSE
 	offset task.Bytes // of the next byte
 	bytes  task.Bytes // read
@@ -45,19 +45,19 @@ type seRead struct {
 
 // fromStorage reads a replica into the cache. Where peers gave the beginning
 // of a file of known digest, it reads the rest only.
-func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone {
+func (f *Fetcher) fromStorage(g *fetching, a cache.TransferFromSE) cache.TransferDone {
 	key := a.File.Key()
-	if f.already(j, key) {
+	if f.already(g, key) {
 		return cache.TransferDone{Arrived: true}
 	}
-	r := &seRead{fetcher: f, job: j, TransferFromSE: a, shown: time.Now()}
+	r := &seRead{fetcher: f, fetching: g, TransferFromSE: a, shown: time.Now()}
 	var describedBy task.PeerID // who vouched for the beginning
-	if j.writer != nil && j.download != nil && !a.File.Digest.IsZero() && a.File.Size >= 0 {
-		r.offset = j.download.Prefix()
-		_, describedBy, _ = j.download.Manifest()
+	if g.writer != nil && g.download != nil && !a.File.Digest.IsZero() && a.File.Size >= 0 {
+		r.offset = g.download.Prefix()
+		_, describedBy, _ = g.download.Manifest()
 	}
 	if r.offset == 0 {
-		j.forgetParts()
+		g.forgetParts()
 	}
 	resumed := r.offset > 0
 	readErr := r.read()
@@ -67,11 +67,11 @@ func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone
 	err := readErr
 	if err == nil {
 		stop := f.keepShowing(r.Transfer)
-		err = f.publish(j, a.File, nil)
+		err = f.publish(g, a.File, nil)
 		stop()
 	}
 	if !resumed || readErr == nil { // else the peers' chunks are as good as before
-		j.forgetParts()
+		g.forgetParts()
 	}
 	var own errWrite
 	var mismatch *disk.MismatchError
@@ -90,7 +90,7 @@ func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone
 			fault.Fault, fault.Err = cache.Unreachable, err
 		}
 	case errors.As(err, &own), readErr == nil:
-		return f.localFailure(j, key, cache.TransferDone{}, err)
+		return f.localFailure(g, key, cache.TransferDone{}, err)
 	}
 	return cache.TransferDone{Faults: []cache.SourceFault{fault}}
 }
@@ -114,7 +114,7 @@ func mounted(file task.File, replica task.Replica) error {
 	return storage.Mounted(at.String(), external)
 }
 
-// read writes the replica's bytes to the job's writer; a read that broke off
+// read writes the replica's bytes to the file's writer; a read that broke off
 // is taken up where it stopped.
 func (r *seRead) read() error {
 	f := r.fetcher
@@ -128,14 +128,14 @@ func (r *seRead) read() error {
 		before := r.bytes
 		err := r.readOn()
 		var own errWrite
-		if err == nil || r.job.ctx.Err() != nil || errors.As(err, &own) || r.bytes == before || try >= reopenings || !storage.Temporary(err) {
+		if err == nil || r.fetching.ctx.Err() != nil || errors.As(err, &own) || r.bytes == before || try >= reopenings || !storage.Temporary(err) {
 			return err
 		}
 	}
 }
 
 func (r *seRead) readOn() error {
-	content, size, err := r.fetcher.config.Storage.OpenReplica(r.job.ctx, r.Replica.URL, int64(r.offset))
+	content, size, err := r.fetcher.config.Storage.OpenReplica(r.fetching.ctx, r.Replica.URL, int64(r.offset))
 	if err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func (r *seRead) readOn() error {
 	if want := r.File.Size; want >= 0 && size >= 0 && task.Bytes(size) != want {
 		return r.wrongSize(task.Bytes(size))
 	}
-	if r.job.writer == nil {
-		if r.job.writer, err = r.fetcher.config.Cache.Create(r.File.Key(), max(task.Bytes(size), r.File.Size)); err != nil {
+	if r.fetching.writer == nil {
+		if r.fetching.writer, err = r.fetcher.config.Cache.Create(r.File.Key(), max(task.Bytes(size), r.File.Size)); err != nil {
 			return errWrite{err}
 		}
 	}
@@ -171,7 +171,7 @@ func (r *seRead) write(part []byte) error {
 	if want := r.File.Size; want >= 0 && end > want { // from an element that announced no size
 		return r.wrongSize(end)
 	}
-	if _, err := r.job.writer.WriteAt(part, int64(r.offset)); err != nil {
+	if _, err := r.fetching.writer.WriteAt(part, int64(r.offset)); err != nil {
 		return errWrite{err}
 	}
 	r.offset = end

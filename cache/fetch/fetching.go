@@ -11,9 +11,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// job is what is under way for one file: at most one transfer or question at a
+// fetching is what is under way for one file: at most one transfer or question at a
 // time, which then has it for itself.
-type job struct {
+type fetching struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	running   bool // a transfer has it
@@ -24,57 +24,57 @@ type job struct {
 	pinned   *disk.Pinned   // the whole file, until the waiters have pins
 }
 
-func (f *Fetcher) job(key task.FileKey) *job {
-	j := f.jobs[key]
-	if j == nil {
-		j = &job{}
-		j.ctx, j.cancel = context.WithCancel(f.ctx)
-		f.jobs[key] = j
+func (f *Fetcher) fetching(key task.FileKey) *fetching {
+	g := f.underWay[key]
+	if g == nil {
+		g = &fetching{}
+		g.ctx, g.cancel = context.WithCancel(f.ctx)
+		f.underWay[key] = g
 	}
-	return j
+	return g
 }
 
-// discard ends a job that no transfer has.
-func (j *job) discard() {
-	j.cancel()
-	j.forgetParts()
-	if j.pinned != nil {
-		j.pinned.Release()
-		j.pinned = nil
+// discard ends what no transfer has.
+func (g *fetching) discard() {
+	g.cancel()
+	g.forgetParts()
+	if g.pinned != nil {
+		g.pinned.Release()
+		g.pinned = nil
 	}
 }
 
 // forgetParts throws away what was written.
-func (j *job) forgetParts() {
-	if j.writer != nil {
-		j.writer.Abort()
+func (g *fetching) forgetParts() {
+	if g.writer != nil {
+		g.writer.Abort()
 	}
-	j.writer, j.download = nil, nil
+	g.writer, g.download = nil, nil
 }
 
-// transfer runs one transfer of a job and hands its end to the plan. The file
+// transfer runs one transfer of a file and hands its end to the plan. The file
 // stays pinned until all waiters have their pins.
-func (f *Fetcher) transfer(key task.FileKey, id uint64, run func(*job) cache.TransferDone) {
-	j := f.job(key)
-	j.running = true
+func (f *Fetcher) transfer(key task.FileKey, id uint64, run func(*fetching) cache.TransferDone) {
+	g := f.fetching(key)
+	g.running = true
 	f.spawn(func() func() {
 		stop := f.keepShowing(id)
-		release := f.config.Cache.Alone(j.ctx, key)
+		release := f.config.Cache.Alone(g.ctx, key)
 		stop()
-		done := run(j)
+		done := run(g)
 		release()
 		done.Transfer = id
-		if j.ctx.Err() == nil {
+		if g.ctx.Err() == nil {
 			f.report(key, done)
 		}
 		return func() {
-			j.running = false
-			if done.Arrived || j.abandoned {
-				delete(f.jobs, key)
-				defer j.discard()
+			g.running = false
+			if done.Arrived || g.abandoned {
+				delete(f.underWay, key)
+				defer g.discard()
 			}
-			if j.abandoned && !done.Arrived {
-				j.forgetParts() // before the plan begins anew
+			if g.abandoned && !done.Arrived {
+				g.forgetParts() // before the plan begins anew
 			}
 			f.step(done)
 		}
@@ -82,17 +82,17 @@ func (f *Fetcher) transfer(key task.FileKey, id uint64, run func(*job) cache.Tra
 }
 
 func (f *Fetcher) abandon(key task.FileKey) {
-	j := f.jobs[key]
-	if j == nil {
+	g := f.underWay[key]
+	if g == nil {
 		return
 	}
-	j.cancel()
-	if j.running {
-		j.abandoned = true
+	g.cancel()
+	if g.running {
+		g.abandoned = true
 		return
 	}
-	delete(f.jobs, key)
-	j.discard()
+	delete(f.underWay, key)
+	g.discard()
 }
 
 // report logs what went wrong with sources.
@@ -110,14 +110,14 @@ func (f *Fetcher) report(key task.FileKey, done cache.TransferDone) {
 }
 
 // publish makes a written file visible and announces it.
-func (f *Fetcher) publish(j *job, file task.File, manifest *disk.Manifest) error {
-	writer := j.writer
-	j.writer, j.download = nil, nil
+func (f *Fetcher) publish(g *fetching, file task.File, manifest *disk.Manifest) error {
+	writer := g.writer
+	g.writer, g.download = nil, nil
 	pinned, err := writer.PublishPinned(disk.Expect{Digest: file.Digest, Adler32: file.Adler32, Manifest: manifest, Exec: file.Exec})
 	if err != nil {
 		return err
 	}
-	j.pinned = pinned
+	g.pinned = pinned
 	if f.config.Cached != nil {
 		f.config.Cached(pinned.Key)
 		if key := file.Key(); key != pinned.Key {
@@ -128,36 +128,36 @@ func (f *Fetcher) publish(j *job, file task.File, manifest *disk.Manifest) error
 }
 
 // already tells whether the file has come into the cache by another way.
-func (f *Fetcher) already(j *job, key task.FileKey) bool {
-	if j.pinned != nil {
+func (f *Fetcher) already(g *fetching, key task.FileKey) bool {
+	if g.pinned != nil {
 		return true
 	}
 	pinned, err := f.config.Cache.Pin(key)
 	if err != nil {
 		return false
 	}
-	j.forgetParts()
-	j.pinned = pinned
+	g.forgetParts()
+	g.pinned = pinned
 	return true
 }
 
-// fromPeers fetches from peers into the job's parts.
-func (f *Fetcher) fromPeers(j *job, a cache.TransferFromPeers) cache.TransferDone {
+// fromPeers fetches from peers into the file's parts.
+func (f *Fetcher) fromPeers(g *fetching, a cache.TransferFromPeers) cache.TransferDone {
 	key := a.File.Key()
-	if f.already(j, key) {
+	if f.already(g, key) {
 		return cache.TransferDone{Arrived: true}
 	}
-	if j.download == nil {
-		j.forgetParts()
-		j.download = &peer.Download{Key: key, Size: a.File.Size, Create: func(size task.Bytes) (into io.WriterAt, err error) {
-			if j.writer, err = f.config.Cache.Create(key, size); err != nil {
+	if g.download == nil {
+		g.forgetParts()
+		g.download = &peer.Download{Key: key, Size: a.File.Size, Create: func(size task.Bytes) (into io.WriterAt, err error) {
+			if g.writer, err = f.config.Cache.Create(key, size); err != nil {
 				return nil, err
 			}
-			return j.writer, nil
+			return g.writer, nil
 		}}
 	}
-	download := j.download
-	failed, err := f.config.Peers.Fetch(j.ctx, download, a.Holders...)
+	download := g.download
+	failed, err := f.config.Peers.Fetch(g.ctx, download, a.Holders...)
 	done := cache.TransferDone{}
 	for _, one := range failed {
 		done.Faults = append(done.Faults, faultOf(one))
@@ -165,20 +165,20 @@ func (f *Fetcher) fromPeers(j *job, a cache.TransferFromPeers) cache.TransferDon
 	var local *peer.WriteError
 	switch {
 	case errors.As(err, &local):
-		return f.localFailure(j, key, done, local.Err)
+		return f.localFailure(g, key, done, local.Err)
 	case err != nil:
 		return done
 	}
 	manifest, from, _ := download.Manifest()
 	main := download.MainSource()
-	err = f.publish(j, a.File, &manifest)
+	err = f.publish(g, a.File, &manifest)
 	var mismatch *disk.MismatchError
 	switch {
 	case errors.As(err, &mismatch):
 		// Each chunk was as the manifest says, so the manifest is wrong.
 		done.Faults = append(done.Faults, cache.SourceFault{Peer: from, Fault: cache.Corrupt, Err: err})
 	case err != nil:
-		return f.localFailure(j, key, done, err)
+		return f.localFailure(g, key, done, err)
 	default:
 		done.Arrived, done.From = true, main
 	}
@@ -187,9 +187,9 @@ func (f *Fetcher) fromPeers(j *job, a cache.TransferFromPeers) cache.TransferDon
 
 // localFailure ends a fetch for the pilot's own reasons, unless the file has
 // come by another way.
-func (f *Fetcher) localFailure(j *job, key task.FileKey, done cache.TransferDone, err error) cache.TransferDone {
-	j.forgetParts()
-	if errors.Is(err, disk.ErrExists) && f.already(j, key) {
+func (f *Fetcher) localFailure(g *fetching, key task.FileKey, done cache.TransferDone, err error) cache.TransferDone {
+	g.forgetParts()
+	if errors.Is(err, disk.ErrExists) && f.already(g, key) {
 		done.Arrived = true
 		return done
 	}
