@@ -165,25 +165,32 @@ func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) err
 }
 
 // run is one pilot.
-func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, p *plot, ready func()) error {
+func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, p *plot, joined func()) error {
 	access, err := q.access("pilot-" + overlaySite(number%o.Sites))
 	if err != nil {
 		return err
 	}
+	host, _ := os.Hostname()
 	config := agent.Config{
 		Access: access, Log: c.log,
-		NodeConfig:    agent.NodeConfig{Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB}},
+		NodeConfig:    agent.NodeConfig{Host: host, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB}},
 		LifeConfig:    agent.LifeConfig{Lifetime: 24 * time.Hour, Grace: time.Second},
-		NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1", Overlay: o.timing()},
-		SeamConfig: agent.SeamConfig{
-			Ground: p, Observer: witness{&c.observed, number % o.Sites, number}, ToQueue: []grpc.DialOption{p.line.option()},
-			Ready: func(task.PilotID, task.Site) { ready() },
-		},
+		NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1", Overlay: o.timing(), ToQueue: []grpc.DialOption{p.line.option()}},
+		Events:        witness{&c.observed, number % o.Sites, number, joined}.see,
 	}
 	if c.carrier != nil {
 		config.Carrier = node.Carrier(c.carrier)
 	}
-	return agent.Run(ctx, config)
+	defer p.close()
+	pilot, err := agent.Enroll(ctx, config, p.place())
+	if err != nil {
+		return err
+	}
+	parts, err := p.equip(pilot.Enrollment())
+	if err != nil {
+		return pilot.TakeBack(ctx, err)
+	}
+	return pilot.Work(ctx, parts)
 }
 
 // leavesAtOnce bounds how many pilots leave at the same time, so that each is

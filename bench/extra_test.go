@@ -40,9 +40,7 @@ func TestExtraMessagesHearOfAll(t *testing.T) {
 	if _, err := equipment[0].Cache.Adopt(context.Background(), "", "y", false); err != nil {
 		t.Fatal(err)
 	}
-	if err := plot.Close(); err != nil {
-		t.Fatal(err)
-	}
+	plot.close()
 	if heard.assigned.Load() != 1 || heard.ended.Load() != 1 || heard.changed.Load() != 2 {
 		t.Errorf("%d assigned, %d files made, %d changes; want 1, 1, 2", heard.assigned.Load(), heard.ended.Load(), heard.changed.Load())
 	}

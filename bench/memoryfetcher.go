@@ -19,8 +19,8 @@ import (
 // default rates say, one file after the other, as if there were bytes. There is nothing
 // to be gained by asking a file's home for leave, so it does not.
 type memoryFetcher struct {
-	plot     *plot
-	occupant agent.Occupant
+	plot  *plot
+	pilot agent.Enrollment
 
 	mutex sync.Mutex
 	reads task.SERead
@@ -41,7 +41,7 @@ func (f *memoryFetcher) SEReads() []task.SERead {
 	if reads.Files == 0 {
 		return nil
 	}
-	reads.Owner = f.occupant.Site
+	reads.Owner = f.pilot.Site
 	return []task.SERead{reads}
 }
 
@@ -77,7 +77,7 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 		return nil, nil
 	}
 	began := time.Now()
-	holders, err := f.occupant.Locator.Locate(ctx, missing, nil)
+	holders, err := f.pilot.Locator.Locate(ctx, missing, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 		}
 		if fresh {
 			f.plot.extra.CacheChanged(1)
-			f.occupant.Cached(entry.Key)
+			f.pilot.Cached(entry.Key)
 		}
 		staged[i] = f.staged(file, entry, source)
 	}
@@ -136,7 +136,7 @@ func (f *memoryFetcher) find(file task.File, holders []fetch.Holder) (disk.Entry
 		f.reads.Bytes += file.Size
 		f.mutex.Unlock()
 		source := task.SourceSE
-		if replica.Site != f.occupant.Site {
+		if replica.Site != f.pilot.Site {
 			source = task.SourceRemote
 		}
 		return disk.Entry{Key: file.Key(), Size: f.plot.yard.fileSize, Digest: file.Digest, Exec: file.Exec}, source, true

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/pilot/agent"
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // observations are what masters saw, of all sites.
@@ -39,10 +38,22 @@ func newObservations() observations {
 type witness struct {
 	*observations
 	site, pilot int
+	joined      func() // called when the pilot has
 }
 
-// RoundDone satisfies agent.Observer.
-func (w witness) RoundDone(r agent.Round) {
+// see takes in what happens to the pilot.
+func (w witness) see(event agent.Event) {
+	switch e := event.(type) {
+	case agent.Joined:
+		w.joined()
+	case agent.TookOffice:
+		w.inOffice(w.site, w.pilot)
+	case agent.RoundDone:
+		w.roundDone(e)
+	}
+}
+
+func (w witness) roundDone(r agent.RoundDone) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if in := w.offices[w.site]; in.pilot != w.pilot || !in.lost.IsZero() {
@@ -54,9 +65,6 @@ func (w witness) RoundDone(r agent.Round) {
 		w.coverage = min(w.coverage, float64(r.Answered)/float64(r.Members))
 	}
 }
-
-// InOffice satisfies agent.Observer.
-func (w witness) InOffice(task.Term) { w.inOffice(w.site, w.pilot) }
 
 func (o *observations) inOffice(site, pilot int) {
 	o.mutex.Lock()

@@ -119,12 +119,12 @@ func (f found) Locate(context.Context, []task.FileKey, []task.PeerID) (map[task.
 }
 
 // pitch makes two pilots of a yard; the second finds what holders says.
-func pitch(t *testing.T, capacity task.Bytes, holders found) (y *yard, gone map[task.FileKey]bool, equipment [2]agent.Equipment) {
+func pitch(t *testing.T, capacity task.Bytes, holders found) (y *yard, gone map[task.FileKey]bool, equipment [2]agent.Parts) {
 	t.Helper()
 	y, gone = newYard(10, capacity), map[task.FileKey]bool{}
 	for i := range equipment {
 		var err error
-		equipment[i], err = y.newPlot(i).Occupy(agent.Occupant{
+		equipment[i], err = y.newPlot(i).equip(agent.Enrollment{
 			Site: "siteA", Locator: holders, Cached: func(task.FileKey) {},
 			Evicted: func(keys []task.FileKey) {
 				for _, key := range keys {

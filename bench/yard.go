@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
-	"github.com/pilotage-grid/pilotage/cache/storage"
-	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
@@ -33,14 +31,14 @@ func newYard(fileSize, capacity task.Bytes) *yard {
 	return &yard{fileSize: fileSize, capacity: capacity, plots: make(map[string]*plot), stored: make(map[string]bool)}
 }
 
-// plot is one pilot's part of the yard: its agent.Ground, and its payloads.
+// plot is one pilot's part of the yard: its cache, its payloads and its uploads.
 type plot struct {
 	yard   *yard
 	url    string
 	cache  *memoryCache
 	extra  ExtraPilot
 	line   line        // to the queue
-	peer   task.PeerID // set by Occupy
+	peer   task.PeerID // set by equip
 	killed chan struct{}
 	once   sync.Once
 	leave  func()        // has the pilot say goodbye; nil before it starts
@@ -94,29 +92,22 @@ func (y *yard) evictions() (sum uint64) {
 // kill ends the plot's pilot at once.
 func (p *plot) kill() { p.once.Do(func() { close(p.killed) }) }
 
-// Prepare satisfies agent.Ground.
-func (p *plot) Prepare(config *agent.Config) (agent.Footing, error) {
-	config.Capacity = p.yard.capacity
-	return agent.Footing{DataURL: p.url, Walls: task.Walls{Note: "its payloads are no processes"}}, nil
+// place is what the pilot's registration names.
+func (p *plot) place() agent.Place {
+	return agent.Place{DataURL: p.url, Walls: task.Walls{Note: "its payloads are no processes"}}
 }
 
-// Occupy satisfies agent.Ground.
-func (p *plot) Occupy(o agent.Occupant) (agent.Equipment, error) {
+// equip makes what a registered pilot works with.
+func (p *plot) equip(pilot agent.Enrollment) (agent.Parts, error) {
 	var err error
-	p.peer = o.Peer
+	p.peer = pilot.Peer
 	p.yard.mutex.Lock()
 	p.cache, err = newMemoryCache(p.yard.capacity, p.yard.fileSize, func(keys []task.FileKey) {
 		p.extra.CacheChanged(len(keys))
-		o.Evicted(keys)
+		pilot.Evicted(keys)
 	})
 	p.yard.mutex.Unlock()
-	if err != nil {
-		return agent.Equipment{}, err
-	}
-	return agent.Equipment{
-		Cache: p.cache, Payloads: p, Uploads: p, Fetcher: &memoryFetcher{plot: p, occupant: o},
-		Serve: p.serve,
-	}, nil
+	return agent.Parts{Cache: p.cache, Payloads: p, Uploads: p, Fetcher: &memoryFetcher{plot: p, pilot: pilot}, Serve: p.serve}, err
 }
 
 // serve has the pilot send its heartbeats, if it has any, until it ends.
@@ -134,14 +125,8 @@ func (p *plot) serve(ctx context.Context) error {
 	}
 }
 
-// Fit satisfies agent.Ground.
-func (p *plot) Fit(context.Context) []agent.Finding { return nil }
-
-// Observe satisfies agent.Ground.
-func (p *plot) Observe() (now matcher.Conditions, stop string) { return matcher.Conditions{}, "" }
-
-// Close satisfies agent.Ground: nobody finds the files any more.
-func (p *plot) Close() error {
+// close gives the plot up: nobody finds the files any more.
+func (p *plot) close() {
 	select {
 	case <-p.killed:
 		p.yard.mutex.Lock()
@@ -152,7 +137,6 @@ func (p *plot) Close() error {
 			p.extra.CacheChanged(p.cache.Usage().Files)
 		}
 	}
-	return nil
 }
 
 // Put satisfies agent.Uploads.
@@ -168,7 +152,7 @@ func (p *plot) Put(_ context.Context, element, name string, _ task.FileKey, _ bo
 func (p *plot) Find(_ context.Context, element, name string, _ task.Bytes, _ task.Digest) (string, error) {
 	url := element + "/" + name
 	if !p.yard.isStored(url) {
-		return "", storage.ErrNotFound
+		return "", nil
 	}
 	return url, nil
 }
@@ -220,7 +204,6 @@ func (p *plot) Release(string) error { return nil }
 func (p *plot) DropLogs(task.AttemptID) {}
 
 var (
-	_ agent.Ground   = (*plot)(nil)
 	_ agent.Payloads = (*plot)(nil)
 	_ agent.Uploads  = (*plot)(nil)
 	_ agent.Cache    = (*memoryCache)(nil)

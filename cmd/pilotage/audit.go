@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/pilot/workernode"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -109,7 +109,7 @@ without the queue. The pilots do not know whose work it is: the VO does, by the 
 
 // printNodeRecords prints the attempts of a node's records that ran at a time, or may have.
 func (a siteCommands) printNodeRecords(folder string, wanted *pb.ListAuditRequest) error {
-	records, err := agent.NodeRecords(folder)
+	records, err := workernode.NodeRecords(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return coded(exitNotFound, "%s has no records of pilots: give what their --records names (%w)", folder, err)
 	} else if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotage-grid/pilotage/internal/shell"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
+	"github.com/pilotage-grid/pilotage/pilot/workernode"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
@@ -111,13 +112,20 @@ func (a *app) devPilots(ctx context.Context, dir string, pilots, slots int, read
 				if os.Geteuid() == 0 {
 					payloads = cmp.Or(a.getenv("PILOTAGE_PAYLOAD_USER"), "65534:65534") // nobody
 				}
-				return agent.Run(ctx, agent.Config{
-					Access: access, Version: version, Log: log,
-					NodeConfig:    agent.NodeConfig{Folder: filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)), Slots: slots},
-					LifeConfig:    agent.LifeConfig{Grace: time.Second},
-					NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1", PortRange: node.DefaultPorts.String()},
-					PayloadConfig: agent.PayloadConfig{PayloadUser: payloads, Guests: exec.Guests{Hidden: []string{data}}},
-					SeamConfig:    agent.SeamConfig{Ready: func(id task.PilotID, _ task.Site) { joined <- id }},
+				return workernode.Run(ctx, workernode.Config{
+					Config: agent.Config{
+						Access: access, Version: version, Log: log,
+						NodeConfig:    agent.NodeConfig{Slots: slots},
+						LifeConfig:    agent.LifeConfig{Grace: time.Second},
+						NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1", PortRange: node.DefaultPorts.String()},
+						Events: func(event agent.Event) {
+							if is, ok := event.(agent.Joined); ok {
+								joined <- is.Pilot
+							}
+						},
+					},
+					PayloadConfig: workernode.PayloadConfig{PayloadUser: payloads, Guests: exec.Guests{Hidden: []string{data}}},
+					Folder:        filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)),
 				})
 			})
 		}

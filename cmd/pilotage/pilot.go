@@ -15,12 +15,13 @@ import (
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
+	"github.com/pilotage-grid/pilotage/pilot/workernode"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // pilotFlags are the settings of a pilot, and what its flags say otherwise.
 type pilotFlags struct {
-	config  agent.Config
+	config  workernode.Config
 	sandbox string
 	gpus    []string
 	check   bool
@@ -114,7 +115,7 @@ func (a pilotCommands) runPilot(c *cobra.Command, f *pilotFlags) error {
 	if err := config.Complete(a.getenv, time.Now()); err != nil {
 		return usage(err)
 	}
-	if _, err := agent.PayloadAccount(config.PayloadUser); err != nil {
+	if _, err := workernode.PayloadAccount(config.PayloadUser); err != nil {
 		return usage(err)
 	}
 	if f.check {
@@ -123,10 +124,12 @@ func (a pilotCommands) runPilot(c *cobra.Command, f *pilotFlags) error {
 	if path, err := identity.ResolveAccessPath(a.access, a.getenv); err == nil {
 		config.Hidden = append(config.Hidden, path)
 	}
-	config.Ready = func(id task.PilotID, site task.Site) {
-		_, _ = fmt.Fprintf(a.out.stdout, "ready pilot=%s site=%s\n", id, site)
+	config.Events = func(event agent.Event) {
+		if joined, ok := event.(agent.Joined); ok {
+			_, _ = fmt.Fprintf(a.out.stdout, "ready pilot=%s site=%s\n", joined.Pilot, joined.Site)
+		}
 	}
-	err = agent.Run(c.Context(), config)
+	err = workernode.Run(c.Context(), config)
 	var journal *agent.JournalError
 	switch {
 	case errors.Is(err, agent.ErrUnfit):
@@ -162,7 +165,7 @@ func (s sizeFlag) Set(text string) (err error) {
 func (s sizeFlag) Type() string { return "string" }
 
 // validatePilot refuses values of flags that only the start would stumble over.
-func validatePilot(config agent.Config) error {
+func validatePilot(config workernode.Config) error {
 	for flag, value := range map[string]time.Duration{
 		"--slots": time.Duration(config.Slots), "--cores": time.Duration(config.Resources.Cores),
 		"--lifetime": config.Lifetime, "--drain": config.Margin, "--grace": config.Grace, "--idle": config.Idle,
@@ -180,8 +183,8 @@ func validatePilot(config agent.Config) error {
 	return nil
 }
 
-func (a pilotCommands) checkPilot(c *cobra.Command, config agent.Config) error {
-	findings, err := agent.Check(c.Context(), config)
+func (a pilotCommands) checkPilot(c *cobra.Command, config workernode.Config) error {
+	findings, err := workernode.Check(c.Context(), config)
 	if err != nil {
 		return err
 	}

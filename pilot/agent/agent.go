@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -29,104 +28,104 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-// Agent is one running pilot: it makes the parts, runs them and ends them.
+// Agent is one pilot: it makes the parts, runs them and ends them. Enroll makes it; Work
+// or TakeBack, called once, ends it.
 type Agent struct {
 	*shell
 
-	config   Config
-	checking bool // it only looks whether the node is fit
-	ends     time.Time
-	self     matcher.Pilot
-	ground   Ground
-	footing  Footing
-	key      *identity.PilotKey
-	verifier *identity.Verifier
-	node     *node.Node
-	conn     *grpc.ClientConn
-	queue    Queue
-	settings *siteSettings
-	network  *network
-	reach    *reach
-	roles    *roles
-	serve    func(context.Context) error
-	scrub    func(context.Context) error // or nil
-	recorder recorder
-	idled    chan struct{} // something is in it when the pilot was idle for too long
+	config     Config
+	at         Place
+	self       matcher.Pilot
+	key        *identity.PilotKey
+	verifier   *identity.Verifier
+	node       *node.Node
+	conn       *grpc.ClientConn
+	queue      Queue
+	membership Membership
+	skew       time.Duration // from the queue's clock to this node's
+	settings   *siteSettings
+	network    *network
+	reach      *reach
+	roles      *roles
+	parts      Parts
+	recorder   recorder
+	idled      chan struct{} // something is in it when the pilot was idle for too long
 }
 
-// Run is a pilot from registration to farewell. It returns nil after an
-// orderly end: lifetime over, drained, or ctx cancelled (as by SIGTERM).
-func Run(ctx context.Context, config Config) error {
-	return run(ctx, config, false, (*Agent).live)
-}
-
-// run makes a pilot and has it do something as a member of its site.
-func run(ctx context.Context, config Config, checking bool, main func(*Agent, context.Context) error) error {
-	if err := config.Complete(os.Getenv, time.Now()); err != nil {
-		return err
+// Enroll opens the overlay's port and registers a pilot with the queue. Its parts are
+// made with its Enrollment: then it works, or it is taken back if that fails.
+func Enroll(ctx context.Context, config Config, at Place) (*Agent, error) {
+	if err := config.Complete(); err != nil {
+		return nil, err
 	}
 	a := &Agent{
 		shell:  &shell{log: config.Log, loop: loop.New(), expelled: make(chan error, 1)},
-		config: config, checking: checking, ends: time.Now().Add(config.Lifetime), settings: &siteSettings{}, idled: make(chan struct{}, 1),
+		config: config, at: at, settings: &siteSettings{}, idled: make(chan struct{}, 1),
 	}
-	if a.ground = config.Ground; a.ground == nil {
-		a.ground = &workerNode{}
+	if err := a.enroll(ctx); err != nil {
+		a.close()
+		return nil, err
 	}
-	if a.config.Observer == nil {
-		a.config.Observer = nobody{}
-	}
-	defer a.close()
-	if err := a.open(ctx); err != nil {
-		return err
-	}
-	return a.serveWhile(ctx, func(ctx context.Context) error { return main(a, ctx) })
+	return a, nil
 }
 
-// open does everything up to membership, in the order in which each step
+// Enrollment returns what the pilot's parts are made with.
+func (a *Agent) Enrollment() Enrollment {
+	r := a.roles
+	return Enrollment{
+		Site: a.self.Site, Pilot: a.self.ID, Peer: a.network.peer, Own: r.own, Verifier: a.verifier, Addresses: a.node.Addresses(), Skew: a.skew,
+		Settings: a.settings.get, CheckPorts: a.reach.checkPorts, Locator: a.network, Homes: a.network.homes,
+		Cached: r.files.cached, Evicted: r.files.evicted, Brought: r.files.announce, BadCopy: r.files.badCopy, Log: a.log,
+	}
+}
+
+// Work joins the site, works until the end of the pilot's life, and says farewell. It
+// returns nil after an orderly end: lifetime over, drained, or ctx cancelled (as by
+// SIGTERM). A pilot that only checks leaves after its check.
+func (a *Agent) Work(ctx context.Context, parts Parts) error {
+	if err := a.join(parts); err != nil {
+		return a.TakeBack(ctx, err)
+	}
+	defer a.close()
+	if a.config.OnlyChecks {
+		return a.serveWhile(ctx, a.visit)
+	}
+	return a.serveWhile(ctx, a.live)
+}
+
+// TakeBack ends a pilot whose parts cannot be made, and returns why that is. The queue is
+// told: else the pilot would stay in its lists until its declared end.
+func (a *Agent) TakeBack(ctx context.Context, why error) error {
+	defer a.close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	joined := a.membership.Joined
+	crowned := joined.Master.Peer == a.key.Peer()
+	if err := a.queue.Leave(ctx, Leaving{Reason: oneLine(why.Error()), Resigns: crowned, Term: joined.Term}); err != nil {
+		a.log.Warn("the queue could not be told that this pilot does not work", "error", err)
+	}
+	return why
+}
+
+// enroll does everything up to membership, in the order in which each step
 // needs the one before.
-func (a *Agent) open(ctx context.Context) error {
+func (a *Agent) enroll(ctx context.Context) error {
 	if err := a.recorder.open(a.config.Journal); err != nil {
 		return err
 	}
 	if err := a.listen(); err != nil {
 		return err
 	}
-	membership, err := a.enroll(ctx)
-	if err != nil {
+	if err := a.register(ctx); err != nil {
 		return err
 	}
-	a.log = a.log.With("site", a.self.Site, "pilot", membership.Pilot)
-	if err := a.become(membership); err != nil {
-		a.takeBack(ctx, membership, err)
-		return err
-	}
+	a.log = a.log.With("site", a.self.Site, "pilot", a.self.ID)
+	a.connect()
 	return nil
 }
 
-// become turns a registered pilot into a working one.
-func (a *Agent) become(m Membership) error {
-	if err := a.occupy(m); err != nil {
-		return err
-	}
-	return a.join(m)
-}
-
-// takeBack tells the queue that a pilot that has registered will not be: else
-// it would stay in the lists until its declared end.
-func (a *Agent) takeBack(ctx context.Context, m Membership, cause error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
-	defer cancel()
-	crowned := m.Joined.Master.Peer == a.key.Peer()
-	if err := a.queue.Leave(ctx, Leaving{Reason: oneLine(cause.Error()), Resigns: crowned, Term: m.Joined.Term}); err != nil {
-		a.log.Warn("the queue could not be told that this pilot does not work", "error", err)
-	}
-}
-
-// listen opens both ports: the registration names them.
+// listen opens the overlay's port: the registration names it.
 func (a *Agent) listen() (err error) {
-	if a.footing, err = a.ground.Prepare(&a.config); err != nil {
-		return err
-	}
 	if a.key, err = identity.NewPilotKey(); err != nil {
 		return err
 	}
@@ -148,96 +147,97 @@ func (a *Agent) listen() (err error) {
 	return err
 }
 
-// enroll registers with the token and goes on with the membership
+// register registers with the token and goes on with the membership
 // certificate; the token is dropped.
-func (a *Agent) enroll(ctx context.Context) (Membership, error) {
+func (a *Agent) register(ctx context.Context) error {
 	access := a.config.Access
 	first, err := identity.QueueClientTLS([]byte(access.CAPEM), "", nil)
 	if err != nil {
-		return Membership{}, err
+		return err
 	}
 	conn, err := dial.Queue(access.Queue, first, func() string { return access.Token }, a.config.ToQueue...)
 	if err != nil {
-		return Membership{}, err
+		return err
 	}
 	defer func() { _ = conn.Close() }()
-	walls := a.footing.Walls
-	membership, err := registerPatiently(ctx, conn, a.key, &pb.RegisterRequest{
-		Site: string(access.Site), Check: a.checking, OverlayProtocol: node.Protocol, Addresses: a.node.Addresses(), DataUrl: a.footing.DataURL,
+	walls := a.at.Walls
+	m, err := registerPatiently(ctx, conn, a.key, &pb.RegisterRequest{
+		Site: string(access.Site), Check: a.config.OnlyChecks, OverlayProtocol: node.Protocol, Addresses: a.node.Addresses(), DataUrl: a.at.DataURL,
 		Host: a.config.Host, Resources: taskpb.Resources(a.config.Resources), Slots: int32(a.config.Slots), Features: a.config.Features,
 		Confinement: int32(walls.Confinement), Walls: walls.Up, Sandbox: walls.Note,
-		Version: a.config.Version, Ends: timestamppb.New(a.ends), BatchJob: a.config.BatchJob,
+		Version: a.config.Version, Ends: timestamppb.New(a.config.Ends()), BatchJob: a.config.BatchJob,
 	}, a.log)
 	if err != nil {
-		return Membership{}, err
+		return err
 	}
+	a.skew = time.Since(m.QueueTime)
 	access.Forget()
-	own := &identity.MemberCertificate{DER: membership.Certificate, Key: a.key}
-	authorities := []byte(cmp.Or(membership.Authorities, access.CAPEM)) // a queue of the release before names none
+	own := &identity.MemberCertificate{DER: m.Certificate, Key: a.key}
+	authorities := []byte(cmp.Or(m.Authorities, access.CAPEM)) // a queue of the release before names none
 	if err := a.verifier.Trust(authorities); err != nil {
-		return Membership{}, err
+		return err
 	}
 	second, err := identity.QueueClientTLS(authorities, "", own)
 	if err != nil {
-		return Membership{}, err
+		return err
 	}
 	if a.conn, err = dial.Queue(access.Queue, second, nil, a.config.ToQueue...); err != nil {
-		return Membership{}, err
+		return err
 	}
 	a.queue = &grpcQueue{site: access.Site, client: pb.NewPilotServiceClient(a.conn)}
-	a.settings.set(membership.Settings)
+	a.settings.set(m.Settings)
+	a.membership = m
 	a.self = matcher.Pilot{
-		ID: membership.Pilot, Site: access.Site, Host: a.config.Host, Resources: a.config.Resources, Slots: a.config.Slots,
+		ID: m.Pilot, Site: access.Site, Host: a.config.Host, Resources: a.config.Resources, Slots: a.config.Slots,
 		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
-		CoreSpeed: coreSpeed(), Walls: task.Walls{Confinement: a.footing.Walls.Confinement, Up: a.footing.Walls.Up},
+		CoreSpeed: a.config.CoreSpeed, Walls: task.Walls{Confinement: walls.Confinement, Up: walls.Up},
 	}
-	return membership, nil
+	return nil
 }
 
-// occupy opens what the pilot works with, and makes the parts.
-func (a *Agent) occupy(m Membership) error {
-	self := fetch.Holder{Peer: a.key.Peer(), DataURL: a.footing.DataURL}
+// connect makes what the pilot does itself, and connects it with the overlay and the queue.
+func (a *Agent) connect() {
+	m, self := a.membership, fetch.Holder{Peer: a.key.Peer(), DataURL: a.at.DataURL}
 	a.network = newNetwork(a.shell, a.node, self, a.settings)
 	r := &roles{
-		shell: a.shell, self: a.self, ends: a.ends, settings: a.settings, network: a.network,
-		own:      identity.MemberCertificate{DER: m.Certificate, Key: a.key},
-		observer: a.config.Observer, lists: lists{begun: make(map[uint64]time.Time)},
+		shell: a.shell, self: a.self, ends: a.config.Ends(), settings: a.settings, network: a.network,
+		own:    identity.MemberCertificate{DER: m.Certificate, Key: a.key},
+		events: a.config.Events, lists: lists{begun: make(map[uint64]time.Time)},
 		recorder: &a.recorder, draining: draining{over: make(chan struct{})},
 	}
 	a.roles = r
 	a.reach = &reach{
 		shell: a.shell, queue: a.queue, network: a.network, settings: a.settings, settle: r.settle, dataURL: self.DataURL,
-		contacts: append([]dht.Member{m.Joined.Master}, m.Joined.Contacts...), checking: a.checking,
+		contacts: append([]dht.Member{m.Joined.Master}, m.Joined.Contacts...), checking: a.config.OnlyChecks,
 	}
 	r.reach = a.reach
 	r.claims = &claims{shell: a.shell, queue: a.queue, settle: r.settle, refuse: func(why string) { r.officeEvent(office.ClaimRefused{Why: why}) }}
 	r.files = &files{shell: a.shell, network: a.network, aliases: newAliases(), worker: r.workerEvents, changed: r.cacheChanged}
-	equipment, err := a.ground.Occupy(Occupant{
-		Site: a.self.Site, Pilot: m.Pilot, Peer: self.Peer, Own: r.own, Verifier: a.verifier,
-		Cached: r.files.cached, Evicted: r.files.evicted, Brought: r.files.announce, BadCopy: r.files.badCopy, Locator: a.network, Homes: a.network.homes,
-		Settings: a.settings.get, Skew: time.Since(m.QueueTime), Listens: a.network.ports(self.DataURL), Ports: a.reach.checkPorts, Log: a.log,
-	})
-	if err != nil {
-		return err
-	}
-	a.serve, a.scrub = equipment.Serve, equipment.Scrub
-	r.files.cache, r.files.fetcher = equipment.Cache, equipment.Fetcher
-	r.uploads = newUploader(a.shell, m.Pilot, equipment.Cache, equipment.Uploads, a.settings, r.workerEvents)
-	r.files.uploads = r.uploads
-	r.payloads = &payloads{
-		shell: a.shell, files: r.files, runner: equipment.Payloads, worker: r.workerEvents, inHand: make(map[task.AttemptID]*payload),
-	}
-	r.queue = &queueLink{shell: a.shell, queue: a.queue, fetcher: equipment.Fetcher, settle: r.settle}
-	return nil
 }
 
-// join makes the cores and enters the overlay.
-func (a *Agent) join(m Membership) error {
-	r, settings := a.roles, a.settings.get()
+// equip has the pilot work with its parts.
+func (a *Agent) equip(parts Parts) {
+	r := a.roles
+	a.parts = parts
+	r.files.cache, r.files.fetcher = parts.Cache, parts.Fetcher
+	r.uploads = newUploader(a.shell, a.self.ID, parts.Cache, parts.Uploads, a.settings, r.workerEvents)
+	r.files.uploads = r.uploads
+	r.payloads = &payloads{
+		shell: a.shell, files: r.files, runner: parts.Payloads, worker: r.workerEvents, inHand: make(map[task.AttemptID]*payload),
+	}
+	r.queue = &queueLink{shell: a.shell, queue: a.queue, fetcher: parts.Fetcher, settle: r.settle}
+}
+
+// join takes the parts, makes the cores and enters the overlay.
+func (a *Agent) join(parts Parts) error {
+	a.equip(parts)
+	r, m, settings := a.roles, a.membership, a.settings.get()
 	compiler := matcher.NewCompiler(compiledExpressions)
 	core := worker.New(worker.Config{}, a.self, a.network.peer, matcher.NewEvaluator(a.self, r.files.cachedSize, compiler))
 	core.Step(time.Now(), worker.SiteChanged{Settings: settings})
-	core.AcceptBy(a.config.acceptance)
+	if policy := a.config.Acceptance; policy != nil {
+		core.AcceptBy(policy)
+	}
 	core.Step(time.Now(), worker.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
 	r.worker, r.master, r.office = core, master.New(master.Config{}, a.self.ID, compiler), office.New(a.network.peer, settings)
 	header := journal.Header{Version: a.config.Version, Site: a.self.Site, Pilot: a.self.ID, Config: master.DefaultConfig()}
@@ -248,7 +248,7 @@ func (a *Agent) join(m Membership) error {
 	r.files.note(nil) // its size, which the site's figures show
 	joined := m.Joined
 	joined.Self.Peer, joined.Self.Pilot = a.network.peer, m.Pilot
-	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.footing.DataURL
+	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.at.DataURL
 	a.network.joining = func() error { return a.node.Join(m.Certificate, joined, r.hooks()) }
 	r.officeEvent(office.Began{})
 	if settings.Mode == task.ModeIsolated {
@@ -275,12 +275,12 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 		})
 	}
 	service("overlay", a.network.run)
-	service("data server", a.serve)
+	service("data server", a.parts.Serve)
 	service("fetcher", a.roles.files.fetcher.Run)
 	service("desk", a.network.desk.Run)
 	service("uploads", a.roles.uploads.run)
-	if a.scrub != nil {
-		service("scrub", a.scrub)
+	if a.parts.Scrub != nil {
+		service("scrub", a.parts.Scrub)
 	}
 	service("loop", func(ctx context.Context) error {
 		return a.loop.Run(ctx, a.roles.tick, a.roles.worker.Deadline, a.roles.master.Deadline, a.roles.office.Deadline)
@@ -292,11 +292,9 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 	return a.group.Wait()
 }
 
+// close gives up what Enroll has opened.
 func (a *Agent) close() {
 	defer a.recorder.close()
-	if err := a.ground.Close(); err != nil {
-		a.log.Warn("the pilot leaves something behind", "error", err)
-	}
 	if a.node != nil {
 		_ = a.node.Close()
 	}

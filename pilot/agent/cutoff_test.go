@@ -36,11 +36,11 @@ func TestWithoutPeers(t *testing.T) {
 		told   int
 		detail string
 	}{
-		{portsCheck, true, "", nil, true, 0, "as it was"},
+		{PortsCheck, true, "", nil, true, 0, "as it was"},
 		{"disk", false, "", nil, false, 0, "as it was"},
-		{portsCheck, false, task.ModeIsolated, nil, true, 1, "the site does without its network: as it was"},
-		{portsCheck, false, "distributed", nil, false, 1, "as it was"},
-		{portsCheck, false, task.ModeIsolated, errors.New("away"), false, 1, "as it was"},
+		{PortsCheck, false, task.ModeIsolated, nil, true, 1, "the site does without its network: as it was"},
+		{PortsCheck, false, "distributed", nil, false, 1, "as it was"},
+		{PortsCheck, false, task.ModeIsolated, errors.New("away"), false, 1, "as it was"},
 	} {
 		queue := &toldQueue{mode: c.mode, err: c.err}
 		var settings siteSettings

@@ -2,11 +2,8 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -14,7 +11,6 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/office"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // ErrUnfit tells that the self-check found the node unfit for work.
@@ -36,10 +32,7 @@ const (
 
 // live waits for the end of the pilot's life, drains, and says farewell.
 func (a *Agent) live(ctx context.Context) error {
-	if err := a.writeState(); err != nil {
-		a.log.Warn("cannot write the pilot's state file", "error", err)
-	}
-	findings := a.ground.Fit(ctx)
+	findings := a.check(ctx)
 	a.reach.withoutPeers(ctx, findings)
 	failed := refusal(findings)
 	if ctx.Err() != nil {
@@ -58,13 +51,11 @@ func (a *Agent) live(ctx context.Context) error {
 	idle := worker.Idleness{Most: a.config.Idle}
 	observe := func() { a.observe(&idle) }
 	observe() // from now on it takes work
-	if a.config.Ready != nil {
-		a.config.Ready(a.self.ID, a.self.Site)
-	}
-	end := time.NewTimer(time.Until(a.ends.Add(-a.config.Margin)))
+	a.config.Events(Joined{Pilot: a.self.ID, Site: a.self.Site})
+	end := time.NewTimer(time.Until(a.config.Ends().Add(-a.config.Margin)))
 	defer end.Stop()
 	pause := observeEvery
-	if a.config.Accept != "" {
+	if a.config.Acceptance != nil {
 		pause = acceptEvery
 	}
 	again := time.NewTicker(pause)
@@ -95,12 +86,25 @@ func (a *Agent) live(ctx context.Context) error {
 	return a.farewell(reason, a.waitDrained(grace))
 }
 
+// visit looks whether the pilot could work, and leaves.
+func (a *Agent) visit(ctx context.Context) error {
+	a.check(ctx)
+	return a.farewell("self-check only", true)
+}
+
+// check looks whether the pilot can work here.
+func (a *Agent) check(ctx context.Context) []Finding {
+	if a.parts.Check == nil {
+		return nil
+	}
+	return a.parts.Check(ctx)
+}
+
 // goAtOnce ends a pilot that nobody at queue or site listens to any more.
 func (a *Agent) goAtOnce(why error) error {
 	a.log.Error("the pilot has to go", "error", why)
 	workerEvents(a.roles.workerEvents).tell(worker.Drain{Reason: "its membership was revoked"})
 	a.waitDrained(0)
-	a.removeState()
 	return why
 }
 
@@ -116,8 +120,10 @@ func refusal(findings []Finding) string {
 
 // observe tells the worker what has changed about the node.
 func (a *Agent) observe(idle *worker.Idleness) {
-	now, stop := a.ground.Observe()
-	changed := worker.PilotChanged{Conditions: now, Lifetime: time.Until(a.ends), Stop: stop}
+	changed := worker.PilotChanged{Lifetime: time.Until(a.config.Ends())}
+	if a.parts.Observe != nil {
+		changed.Conditions, changed.Stop = a.parts.Observe()
+	}
 	reads := a.roles.files.fetcher.SEReads()
 	a.loop.Post(func() {
 		if idle.Over(time.Now(), len(a.roles.payloads.inHand)) {
@@ -176,7 +182,6 @@ func (a *Agent) farewell(reason string, finished bool) error {
 		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)
 	}
 	if !a.network.inside() {
-		a.removeState()
 		return nil
 	}
 	goodbye, done := context.WithTimeout(root, leaveTime)
@@ -184,7 +189,6 @@ func (a *Agent) farewell(reason string, finished bool) error {
 	if err := a.node.Leave(goodbye); err != nil {
 		a.log.Warn("could not say goodbye to the site", "error", err)
 	}
-	a.removeState()
 	return nil
 }
 
@@ -222,36 +226,4 @@ func (a *Agent) waitSettled(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// stateFile tells people and scripts about a pilot.
-const stateFile = "pilot.json"
-
-// removeState tells that the pilot is gone.
-func (a *Agent) removeState() {
-	if a.config.Folder != "" {
-		_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
-	}
-}
-
-// writeState writes the state file, for a pilot that has a folder.
-func (a *Agent) writeState() error {
-	if a.config.Folder == "" {
-		return nil
-	}
-	state := struct {
-		ID        task.PilotID `json:"id"`
-		PID       int          `json:"pid"`
-		Site      task.Site    `json:"site"`
-		Ports     []string     `json:"ports"` // of the overlay and of the data server
-		Addresses []string     `json:"addresses"`
-		DataURL   string       `json:"data_url"`
-		Folder    string       `json:"folder"`
-		Ends      time.Time    `json:"ends"`
-	}{a.self.ID, os.Getpid(), a.self.Site, a.network.ports(a.footing.DataURL), a.node.Addresses(), a.footing.DataURL, a.config.Folder, a.ends.UTC()}
-	data, err := json.MarshalIndent(state, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(a.config.Folder, stateFile), append(data, '\n'), 0o600)
 }

@@ -90,7 +90,7 @@ func (r *roles) broadcastDone(d dht.Done) {
 		done.Answers = append(done.Answers, answer)
 	}
 	if took, ours := r.lists.over(d.N); ours {
-		r.observer.RoundDone(Round{Took: took, Answered: len(done.Answers), Members: r.network.node.Size(), Peers: d.Peers})
+		r.events(RoundDone{Took: took, Answered: len(done.Answers), Members: r.network.node.Size(), Peers: d.Peers})
 	}
 	r.stepMaster(done)
 }

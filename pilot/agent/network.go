@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"net"
-	"strings"
 
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/dht"
@@ -149,18 +147,4 @@ func (w *network) Locate(ctx context.Context, keys []task.FileKey, doubted []tas
 		}
 	}
 	return holders, nil
-}
-
-// ports are the TCP ports of the overlay and of the data server.
-func (w *network) ports(dataURL string) []string {
-	var ports []string
-	for _, address := range w.node.Addresses() {
-		if _, port, found := strings.Cut(address, "/tcp/"); found {
-			ports = append(ports, port)
-		}
-	}
-	if _, port, err := net.SplitHostPort(strings.TrimPrefix(dataURL, "https://")); err == nil {
-		ports = append(ports, port)
-	}
-	return ports
 }

@@ -17,11 +17,10 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// portsCheck is the name of the check that a site may do without.
-const portsCheck = "ports"
-
-// trialReasons is how many failures of a trial are told.
-const trialReasons = 2
+const (
+	trialTime    = 20 * time.Second // for a trial
+	trialReasons = 2                // failures of a trial that are told
+)
 
 // reach finds out whether this pilot and the others of its site reach one another,
 // and tells the queue.
@@ -42,7 +41,7 @@ type reach struct {
 // take no work.
 func (r *reach) withoutPeers(ctx context.Context, findings []Finding) {
 	for i := range findings {
-		if f := &findings[i]; f.What == portsCheck && !f.OK && r.tellUnreachable(ctx, f.Detail) {
+		if f := &findings[i]; f.What == PortsCheck && !f.OK && r.tellUnreachable(ctx, f.Detail) {
 			f.OK, f.Detail = true, "the site does without its network: "+f.Detail
 		}
 	}
@@ -80,7 +79,7 @@ func (r *reach) try(trial uint64) {
 
 // answerTrial tries some other pilots and tells the queue.
 func (r *reach) answerTrial(ctx context.Context, trial uint64) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
 	peers, err := r.queue.Peers(ctx)
 	if err != nil {

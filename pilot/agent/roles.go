@@ -37,7 +37,7 @@ type roles struct {
 	uploads  *uploader
 	payloads *payloads
 	own      identity.MemberCertificate
-	observer Observer
+	events   func(Event)
 	lists    lists
 	recorder *recorder // of the master's core
 	draining draining
@@ -222,7 +222,7 @@ func (r *roles) post(p office.Posting) {
 	p.CarryOut(r.master, r.stepMaster, r.stepWorker, func(took *master.TookOffice) []master.PilotUp {
 		took.Settings = r.settings.get()
 		if !took.Own {
-			r.observer.InOffice(took.Term)
+			r.events(TookOffice{Term: took.Term})
 			took.Alone = r.network.node.Size() < 2
 			if claimed := r.claims.take(took.Term); claimed != nil {
 				took.Leases, took.Revoked = claimed.Leases, claimed.Revoked

@@ -2,14 +2,12 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
@@ -252,9 +250,5 @@ func (u *uploader) find(ctx context.Context, element string, file task.File) (st
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	url, err := u.store.Find(ctx, element, task.StorageName(file.Producer, file.LFN), file.Size, file.Digest)
-	if errors.Is(err, storage.ErrNotFound) {
-		return "", nil
-	}
-	return url, err
+	return u.store.Find(ctx, element, task.StorageName(file.Producer, file.LFN), file.Size, file.Digest)
 }

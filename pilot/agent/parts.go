@@ -13,39 +13,31 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// Ground is what a pilot stands on at its node: room for files and payloads,
-// a server for other pilots, and the way to storage elements. In production
-// that is the worker node; many pilots in one process have something smaller.
-// The calls come in the order of the methods, Observe any number of times.
-type Ground interface {
-	// Prepare completes resources and capacity where the configuration leaves
-	// them to the node, and says what the registration has to name.
-	Prepare(config *Config) (Footing, error)
-	// Occupy opens everything for a registered pilot.
-	Occupy(o Occupant) (Equipment, error)
-	// Fit looks whether the pilot can work here; no findings are well.
-	Fit(ctx context.Context) []Finding
-	// Observe tells how things are at the node by now, and why no work can be
-	// taken at the moment; empty if it can.
-	Observe() (now matcher.Conditions, stop string)
-	// Close gives everything up.
-	Close() error
-}
-
-// Footing is what a registration names of a ground.
-type Footing struct {
+// Place is what a registration names of the place where a pilot is.
+type Place struct {
 	DataURL string // where other pilots fetch files
 	Walls   task.Walls
 }
 
-// Occupant is a pilot as its ground sees it. The functions may be called from
-// any goroutine.
-type Occupant struct {
+// Enrollment is a registered pilot as its parts see it, and what they tell it. The
+// functions may be called from any goroutine; those that tell something, once the pilot
+// works.
+type Enrollment struct {
 	Site     task.Site
 	Pilot    task.PilotID
 	Peer     task.PeerID
 	Own      identity.MemberCertificate
 	Verifier *identity.Verifier
+	// Addresses are those of the pilot in the overlay.
+	Addresses []string
+	// Skew is how far this node's clock is before the queue's.
+	Skew time.Duration
+	// Settings are the site's of the moment.
+	Settings func() task.SiteSettings
+	// CheckPorts has other pilots connect to this one; the finding is of PortsCheck.
+	CheckPorts func(context.Context) (string, error)
+	Locator    fetch.Locator
+	Homes      fetch.Homes
 	// Cached and Evicted are told of files that came into the cache by
 	// fetching, and of files that left it.
 	Cached  func(key task.FileKey)
@@ -56,21 +48,11 @@ type Occupant struct {
 	// BadCopy is told of copies that a storage element does not have, or has with
 	// other bytes.
 	BadCopy func(copy task.LostFile)
-	Locator fetch.Locator
-	Homes   fetch.Homes
-	// Settings are the site's of the moment.
-	Settings func() task.SiteSettings
-	// Skew is how far this node's clock is before the queue's.
-	Skew time.Duration
-	// Listens are the TCP ports of the pilot.
-	Listens []string
-	// Ports has other pilots connect to this one.
-	Ports func(context.Context) (string, error)
-	Log   *slog.Logger
+	Log     *slog.Logger
 }
 
-// Equipment is what a pilot works with.
-type Equipment struct {
+// Parts are what a pilot works with.
+type Parts struct {
 	Cache    Cache
 	Fetcher  Fetcher
 	Payloads Payloads
@@ -80,7 +62,22 @@ type Equipment struct {
 	// Scrub looks for cached files that have rotted, and for what others do in a cache
 	// that is theirs as well, until its context ends; nil where neither can be.
 	Scrub func(context.Context) error
+	// Check looks whether the pilot can work here; nil where it always can.
+	Check func(context.Context) []Finding
+	// Observe tells how things are at the node by now, and why no work can be
+	// taken at the moment; empty if it can. It is nil where nothing ever is to be told.
+	Observe func() (now matcher.Conditions, stop string)
 }
+
+// Finding is one result of a pilot's self-check.
+type Finding struct {
+	What   string `json:"what"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// PortsCheck names the check that a site may do without.
+const PortsCheck = "ports"
 
 // Cache keeps files; package disk has it on a disk.
 type Cache interface {
@@ -114,36 +111,10 @@ type Payloads interface {
 
 // Uploads copies cached files to a storage element.
 type Uploads interface {
-	// Find looks for a file by its name below the element and returns its URL; the
-	// error is storage.ErrNotFound where there is none of that size and content.
+	// Find looks for a file by its name below the element and returns its URL; "" where
+	// there is none of that size and content.
 	Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (url string, err error)
 	// Put copies a file under a name below the element and returns its URL. What
 	// is perhaps there is looked for first: not every element may be overwritten.
 	Put(ctx context.Context, element, name string, key task.FileKey, perhapsThere bool) (url string, err error)
 }
-
-// Observer watches a pilot from outside. It is called from the pilot's loop
-// and must not block.
-type Observer interface {
-	// RoundDone tells of the end of a broadcast of the task list that this
-	// pilot, as master, began.
-	RoundDone(Round)
-	// InOffice tells that this pilot took the mastership.
-	InOffice(term task.Term)
-}
-
-// Round is a broadcast of the task list that is over.
-type Round struct {
-	Took              time.Duration
-	Answered, Members int // pilots
-	Peers             int // that one pilot sent it to, at most
-}
-
-// nobody observes.
-type nobody struct{}
-
-// RoundDone satisfies Observer.
-func (nobody) RoundDone(Round) {}
-
-// InOffice satisfies Observer.
-func (nobody) InOffice(task.Term) {}

@@ -1,4 +1,4 @@
-package agent
+package workernode
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -42,7 +43,7 @@ type NodeRecord struct {
 // recorded are payloads whose begin and end are written to files of this pilot. Run may be
 // called from any goroutine.
 type recorded struct {
-	Payloads
+	agent.Payloads
 	folder string
 	about  NodeRecord // what is the same in all
 	log    *slog.Logger
@@ -53,7 +54,7 @@ type recorded struct {
 	begun int // files
 }
 
-// Run satisfies Payloads.
+// Run satisfies agent.Payloads.
 func (r *recorded) Run(ctx context.Context, spec exec.Spec, started func(at time.Time, process int)) exec.Result {
 	line := r.about
 	line.Task, line.Attempt = spec.Task.ID, spec.Attempt.String()

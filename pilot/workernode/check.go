@@ -1,4 +1,4 @@
-package agent
+package workernode
 
 import (
 	"bytes"
@@ -11,16 +11,11 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
-
-// Finding is one result of a pilot's self-check.
-type Finding struct {
-	What   string `json:"what"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
-}
 
 const (
 	// minimumDisk must be free for a pilot to take work.
@@ -34,20 +29,9 @@ const (
 	checkOutput = 500
 )
 
-// Check registers as a visitor, which counts nowhere and cannot be master,
-// looks at everything that work needs, and leaves again.
-func Check(ctx context.Context, config Config) ([]Finding, error) {
-	var findings []Finding
-	err := run(ctx, config, true, func(a *Agent, ctx context.Context) error {
-		findings = a.ground.Fit(ctx)
-		return a.farewell("self-check only", true)
-	})
-	return findings, err
-}
-
-// Fit satisfies Ground: it looks at disk, clock, storage element, ports and the
+// check looks at disk, clock, storage element, ports and the
 // VO's own command.
-func (n *workerNode) Fit(ctx context.Context) []Finding {
+func (n *workerNode) check(ctx context.Context) []agent.Finding {
 	checks := []struct {
 		what string
 		run  func(context.Context) (string, error)
@@ -55,12 +39,12 @@ func (n *workerNode) Fit(ctx context.Context) []Finding {
 		{"disk", n.checkDisk},
 		{"clock", n.checkClock},
 		{"storage element", n.checkStorage},
-		{portsCheck, n.pilot.Ports},
+		{agent.PortsCheck, n.pilot.CheckPorts},
 		{"walls of payloads", n.checkWalls},
 		{"check command", n.checkCommand},
 		{"accept policy", n.checkAcceptance},
 	}
-	findings := make([]Finding, 0, len(checks))
+	findings := make([]agent.Finding, 0, len(checks))
 	for _, check := range checks {
 		limited, cancel := context.WithTimeout(ctx, checkTime)
 		detail, err := check.run(limited)
@@ -68,7 +52,7 @@ func (n *workerNode) Fit(ctx context.Context) []Finding {
 		if err != nil {
 			detail = err.Error()
 		}
-		findings = append(findings, Finding{What: check.what, OK: err == nil, Detail: detail})
+		findings = append(findings, agent.Finding{What: check.what, OK: err == nil, Detail: detail})
 	}
 	return findings
 }
@@ -114,8 +98,8 @@ func (n *workerNode) checkWalls(context.Context) (string, error) { return n.wall
 // checkAcceptance says what the pilot's own policy thinks of the moment. One
 // that declines now is no fault.
 func (n *workerNode) checkAcceptance(context.Context) (string, error) {
-	policy := n.config.acceptance
-	now, _ := n.Observe()
+	policy := cmp.Or(n.config.Acceptance, &matcher.Acceptance{})
+	now, _ := n.observe()
 	if accepts, _ := policy.Accepts(now); !accepts {
 		return fmt.Sprintf("%s: declines work now (load %.2f, %s of memory and %s of disk free)", policy, now.Load, now.FreeMemory, now.FreeDisk), nil
 	}

@@ -1,4 +1,4 @@
-package agent
+package workernode
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // played are payloads that end as they are told.
 type played struct {
-	Payloads
+	agent.Payloads
 	result exec.Result
 	during func()
 }

@@ -1,4 +1,4 @@
-package agent
+package workernode
 
 import (
 	"cmp"
@@ -20,15 +20,16 @@ import (
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// workerNode is the ground of production: a folder on the node's disk,
-// processes, and an HTTPS server.
+// workerNode is what a pilot has of its node: a folder on the disk, processes, and an
+// HTTPS server.
 type workerNode struct {
 	config *Config
-	pilot  Occupant
+	pilot  agent.Enrollment
 	data   net.Listener
 	walls  task.Walls
 	// temporary tells that the folder is this pilot's alone and goes with it.
@@ -42,35 +43,87 @@ type workerNode struct {
 	records *recorded
 }
 
-// Prepare satisfies Ground.
-func (n *workerNode) Prepare(config *Config) (Footing, error) {
-	n.config = config
+// Run is a pilot on its worker node, from registration to farewell. It returns nil after
+// an orderly end: lifetime over, drained, or ctx cancelled (as by SIGTERM).
+func Run(ctx context.Context, config Config) error {
+	n := &workerNode{config: &config}
+	return n.run(ctx, n.check)
+}
+
+// Check registers as a visitor, which counts nowhere and cannot be master,
+// looks at everything that work needs, and leaves again.
+func Check(ctx context.Context, config Config) (findings []agent.Finding, err error) {
+	config.OnlyChecks = true
+	n := &workerNode{config: &config}
+	err = n.run(ctx, func(ctx context.Context) []agent.Finding {
+		findings = n.check(ctx)
+		return findings
+	})
+	return findings, err
+}
+
+// run prepares the node, has a pilot work on it, and gives everything up.
+func (n *workerNode) run(ctx context.Context, check func(context.Context) []agent.Finding) error {
+	if err := n.config.Complete(os.Getenv, time.Now()); err != nil {
+		return err
+	}
+	defer func() {
+		if err := n.close(); err != nil {
+			cmp.Or(n.pilot.Log, n.config.Log).Warn("the pilot leaves something behind", "error", err)
+		}
+	}()
+	at, err := n.prepare()
+	if err != nil {
+		return err
+	}
+	pilot, err := agent.Enroll(ctx, n.config.Config, at)
+	if err != nil {
+		return err
+	}
+	parts, err := n.equip(pilot.Enrollment())
+	if err != nil {
+		return pilot.TakeBack(ctx, err)
+	}
+	parts.Check = check
+	if !n.config.OnlyChecks {
+		defer n.removeState()
+		if err := n.writeState(); err != nil {
+			n.pilot.Log.Warn("cannot write the pilot's state file", "error", err)
+		}
+	}
+	return pilot.Work(ctx, parts)
+}
+
+// prepare opens what the registration names, and all else whose place is known.
+func (n *workerNode) prepare() (at agent.Place, err error) {
 	if err := hideFromPayloads(); err != nil {
-		return Footing{}, err
+		return at, err
 	}
 	if err := n.measureDisk(); err != nil {
-		return Footing{}, err
+		return at, err
 	}
-	var err error
 	if n.walls, err = n.confinement(); err != nil {
-		return Footing{}, err
+		return at, err
 	}
-	if err := n.openCache(config.Log); err != nil {
-		return Footing{}, err
+	if err := n.openCache(n.config.Log); err != nil {
+		return at, err
 	}
-	address, err := node.AdvertiseAddress(config.Access.Queue[0], config.Advertise)
+	address, err := node.AdvertiseAddress(n.config.Access.Queue[0], n.config.Advertise)
 	if err != nil {
-		return Footing{}, err
+		return at, err
 	}
-	ports, err := node.ParsePortRange(config.PortRange)
+	ports, err := node.ParsePortRange(n.config.PortRange)
 	if err != nil {
-		return Footing{}, err
+		return at, err
 	}
 	if n.data, err = listenData(address, ports); err != nil {
-		return Footing{}, err
+		return at, err
 	}
-	return Footing{DataURL: "https://" + n.data.Addr().String(), Walls: n.walls}, nil
+	return agent.Place{DataURL: n.dataURL(), Walls: n.walls}, nil
 }
+
+// dataURL is where other pilots fetch files.
+func (n *workerNode) dataURL() string { return "https://" + n.data.Addr().String() }
 
 // listenData opens a port of the range for the data server.
 func listenData(address netip.Addr, ports node.PortRange) (listener net.Listener, err error) {
@@ -196,55 +249,55 @@ func (n *workerNode) execConfig(folder string, ports []string, log *slog.Logger)
 // cache of 20 GiB in 43 minutes, a tenth of what one old disk gives.
 const scrubRate = 8 * task.MiB
 
-// Occupy satisfies Ground: it opens cache, work and log folders and what works
-// on them.
-func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
-	n.pilot = o
+// equip opens cache, work and log folders of a registered pilot and what works on them.
+func (n *workerNode) equip(pilot agent.Enrollment) (parts agent.Parts, err error) {
+	n.pilot = pilot
+	listens := tcpPorts(pilot.Addresses, n.data.Addr())
 	if n.config.Folder == "" {
-		n.config.Folder = DefaultFolder(os.Getenv, string(o.Pilot))
+		n.config.Folder = DefaultFolder(os.Getenv, string(pilot.Pilot))
 		n.temporary = true
 	}
 	if err := os.MkdirAll(n.config.Folder, 0o700); err != nil {
-		return Equipment{}, fmt.Errorf("the pilot's folder: %w", err)
+		return parts, fmt.Errorf("the pilot's folder: %w", err)
 	}
-	if err := n.openCache(o.Log); err != nil {
-		return Equipment{}, err
+	if err := n.openCache(pilot.Log); err != nil {
+		return parts, err
 	}
 	if err := os.MkdirAll(n.config.Records, 0o700); err != nil { // so that it can be hidden
-		o.Log.Warn("what runs on this node is not recorded", "error", err)
+		pilot.Log.Warn("what runs on this node is not recorded", "error", err)
 	}
-	if ports := outside(o.Listens, n.config.PortRange); len(ports) > 0 {
-		o.Log.Warn("no port is free where pilots listen: payloads of other pilots can connect to this one's", "range", n.config.PortRange, "ports", ports)
+	if ports := outside(listens, n.config.PortRange); len(ports) > 0 {
+		pilot.Log.Warn("no port is free where pilots listen: payloads of other pilots can connect to this one's", "range", n.config.PortRange, "ports", ports)
 	}
-	runnerConfig, err := n.execConfig(n.config.Folder, o.Listens, o.Log)
+	runnerConfig, err := n.execConfig(n.config.Folder, listens, pilot.Log)
 	if err != nil {
-		return Equipment{}, err
+		return parts, err
 	}
 	if runnerConfig.PayloadUser != nil { // its work folders lie below
 		if err := os.Chmod(n.config.Folder, 0o711); err != nil {
-			return Equipment{}, fmt.Errorf("the pilot's folder: %w", err)
+			return parts, fmt.Errorf("the pilot's folder: %w", err)
 		}
 	}
 	if n.runner, err = exec.New(runnerConfig); err != nil {
-		return Equipment{}, err
+		return parts, err
 	}
 	// The queue has checked that file:// copies lie in their sites' storage.
 	n.storage = storage.NewClient(storage.Options{
-		FileRoots: []string{"/"}, Secrets: func() task.StorageSecrets { return o.Settings().Secrets },
+		FileRoots: []string{"/"}, Secrets: func() task.StorageSecrets { return pilot.Settings().Secrets },
 	})
 	if n.temporary {
-		removeDeadFolders(filepath.Dir(n.config.Folder), o.Log)
+		removeDeadFolders(filepath.Dir(n.config.Folder), pilot.Log)
 	}
-	client := peer.NewClient(peer.ClientConfig{Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, DataURL: "https://" + n.data.Addr().String()})
-	server := peer.NewServer(peer.ServerConfig{Cache: n.cache, Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, Log: o.Log})
-	n.records = &recorded{Payloads: n.runner, folder: n.config.Records, log: o.Log, about: NodeRecord{
-		Site: o.Site, Node: n.config.Host, Pilot: o.Pilot, BatchJob: n.config.BatchJob,
+	client := peer.NewClient(peer.ClientConfig{Own: pilot.Own, Verifier: pilot.Verifier, Site: pilot.Site, Clock: time.Now, DataURL: n.dataURL()})
+	server := peer.NewServer(peer.ServerConfig{Cache: n.cache, Own: pilot.Own, Verifier: pilot.Verifier, Site: pilot.Site, Clock: time.Now, Log: pilot.Log})
+	n.records = &recorded{Payloads: n.runner, folder: n.config.Records, log: pilot.Log, about: NodeRecord{
+		Site: pilot.Site, Node: n.config.Host, Pilot: pilot.Pilot, BatchJob: n.config.BatchJob,
 	}}
-	return Equipment{
-		Cache: n.cache, Payloads: n.records, Uploads: n,
+	return agent.Parts{
+		Cache: n.cache, Payloads: n.records, Uploads: n, Observe: n.observe,
 		Fetcher: fetch.New(fetch.Config{
-			Cache: n.cache, Peers: client, Storage: n.storage, Locator: o.Locator, Homes: o.Homes, Self: o.Peer, Site: o.Site,
-			Settings: o.Settings, Cached: o.Cached, BadCopy: o.BadCopy, Log: o.Log,
+			Cache: n.cache, Peers: client, Storage: n.storage, Locator: pilot.Locator, Homes: pilot.Homes, Self: pilot.Peer, Site: pilot.Site,
+			Settings: pilot.Settings, Cached: pilot.Cached, BadCopy: pilot.BadCopy, Log: pilot.Log,
 		}),
 		Serve: func(ctx context.Context) error { return server.Run(ctx, n.data) },
 		Scrub: func(ctx context.Context) error {
@@ -256,41 +309,8 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	}, nil
 }
 
-// Put satisfies Uploads. What a storage element gets is there to stay, so the
-// bytes are compared with their digest first; damaged ones leave the cache.
-func (n *workerNode) Put(ctx context.Context, element, name string, key task.FileKey, perhapsThere bool) (string, error) {
-	if err := n.cache.Verify(key); err != nil {
-		return "", fmt.Errorf("read it from the cache: %w", err)
-	}
-	pinned, err := n.cache.Pin(key)
-	if err != nil {
-		return "", fmt.Errorf("read it from the cache: %w", err)
-	}
-	defer pinned.Release()
-	file, err := os.Open(pinned.Path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	at, err := n.storage.Element(element)
-	if err != nil {
-		return "", err
-	}
-	if perhapsThere {
-		if url, err := n.Find(ctx, element, name, pinned.Size, pinned.Digest); err == nil {
-			return url, nil
-		}
-	}
-	return at.Put(ctx, name, int64(pinned.Size), file)
-}
-
-// Find satisfies Uploads.
-func (n *workerNode) Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (string, error) {
-	return n.storage.Find(ctx, element, name, size, digest)
-}
-
-// Observe satisfies Ground.
-func (n *workerNode) Observe() (now matcher.Conditions, stop string) {
+// observe tells how things are at the node by now, and why no work can be taken.
+func (n *workerNode) observe() (now matcher.Conditions, stop string) {
 	now = matcher.Conditions{Load: loadPerCPU(), FreeMemory: freeMemory(), Now: time.Now()}
 	free, err := exec.FreeDisk(n.config.Folder)
 	if err == nil && free < minimumDisk {
@@ -300,8 +320,8 @@ func (n *workerNode) Observe() (now matcher.Conditions, stop string) {
 	return now, stop
 }
 
-// Close satisfies Ground.
-func (n *workerNode) Close() error {
+// close gives everything up.
+func (n *workerNode) close() error {
 	var failures []error
 	if n.runner != nil {
 		failures = append(failures, n.runner.Close(), n.records.Close())

@@ -1,9 +1,10 @@
-package agent
+package workernode
 
 import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pilotage-grid/pilotage/dht/node"
 )
@@ -11,6 +12,20 @@ import (
 // queuePagePort is where a queue serves its page and its figures unless it is told
 // otherwise: on its own host, where payloads may run, without asking for a token.
 const queuePagePort = 7421
+
+// tcpPorts are the TCP ports of the overlay and of the data server.
+func tcpPorts(addresses []string, data net.Addr) []string {
+	var ports []string
+	for _, address := range addresses {
+		if _, port, found := strings.Cut(address, "/tcp/"); found {
+			ports = append(ports, port)
+		}
+	}
+	if _, port, err := net.SplitHostPort(data.String()); err == nil {
+		ports = append(ports, port)
+	}
+	return ports
+}
 
 // outside lists the ports of a pilot that found none free where most listen.
 func outside(listens []string, asked string) (ports []string) {
