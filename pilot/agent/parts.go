@@ -34,7 +34,7 @@ type Enrollment struct {
 	Skew time.Duration
 	// Settings are the site's of the moment.
 	Settings func() task.SiteSettings
-	// CheckPorts has other pilots connect to this one; the finding is of PortsCheck.
+	// CheckPorts has other pilots connect to this one; its finding is named PortsCheck.
 	CheckPorts func(context.Context) (string, error)
 	Locator    fetch.Locator
 	Homes      fetch.Homes

@@ -7,5 +7,5 @@
 // with them, and gives everything up after its farewell.
 //
 // It speaks neither with the queue nor in the overlay: the pilot does. The pilot's Work
-// owns the goroutines, also those of the parts.
+// owns the goroutines, those of the parts among them.
 package workernode
