@@ -35,7 +35,7 @@ func (g *grid) waste() (all []task.Replica) {
 	g.t.Helper()
 	g.view(func(t *taskqueue.Turn) error {
 		garbage, named, err := g.rules.Garbage(t, 100)
-		all = append(garbage, named...)
+		all = slices.Concat(garbage, named)
 		return err
 	})
 	return all
