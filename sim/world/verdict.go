@@ -1,9 +1,7 @@
 package world
 
 import (
-	"maps"
 	"math/rand/v2"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +33,7 @@ func (s *storm) verdict() {
 		c.judgeHistory()
 	}
 	s.comesToRest(s.judgeRest)
-	lookedFor := s.copiesGo()
+	lookedFor := s.awaitStorage()
 	if !s.runUntil(agreeLimit, s.agrees) {
 		s.judge.Errorf("pilots of a site have another master than the queue")
 	}
@@ -51,7 +49,7 @@ func (s *storm) verdict() {
 	s.retriesInTime()
 	if lookedFor > s.queue.clock() { // last: all pilots have reached their declared end by then
 		s.run(lookedFor.Sub(s.queue.clock()) + 2*garbageTime)
-		s.nothingIsLeft(s.left())
+		s.world.leftovers(s.flows).judge(s.judge)
 		return
 	}
 	s.clearsAway()
@@ -382,77 +380,4 @@ func (w *world) judgeNumbers(id task.ID) int {
 		taken[a.Outcome.Number] = true
 	}
 	return len(attempts)
-}
-
-// copiesGo wants no copy to stay on a storage element that the catalogue does not name:
-// what others than the winners have stored is gone, also what was stored by attempts
-// of which nobody has told the queue. It returns when the queue looks again for what
-// pilots have stored that were taken for dead and lived on; 0: nothing is left.
-func (s *storm) copiesGo() (again taskqueue.Instant) {
-	if s.restored() {
-		return 0 // of what the copy did not know, nobody knows
-	}
-	left := s.left()
-	for end := s.now() + restLimit; len(left) > 0 && s.now() < end; left = s.left() {
-		s.run(20 * time.Second)
-	}
-	s.nothingIsLeft(slices.DeleteFunc(left, func(copied leftCopy) bool {
-		at := s.queue.workflow(copied.flow).LookAgain
-		again = max(again, at)
-		return at > s.queue.clock()
-	}))
-	return again
-}
-
-func (s *storm) nothingIsLeft(left []leftCopy) {
-	for _, copied := range left {
-		s.judge.Errorf("%s is left on the storage of %s by an attempt in state %d", copied.url, copied.site, copied.state)
-	}
-}
-
-// leftCopy is a copy on a storage element that the catalogue does not name.
-type leftCopy struct {
-	url   string
-	site  task.Site
-	flow  task.WorkflowID
-	state taskqueue.AttemptState
-}
-
-func (s *storm) left() (left []leftCopy) {
-	s.queue.atAGlance(func() {
-		named := s.namedCopies()
-		states := make(map[string]taskqueue.AttemptState) // by the names of attempts' folders
-		for _, flow := range s.flows {
-			for _, state := range s.queue.tasks(flow) {
-				for _, attempt := range s.queue.attempts(state.ID) {
-					states[path.Dir(task.StorageName(attempt.Outcome.Attempt, "x"))] = attempt.State
-				}
-			}
-		}
-		for _, at := range s.world.sites {
-			for _, url := range slices.Sorted(maps.Keys(at.stored)) {
-				name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
-				if flow, _, _ := strings.Cut(name, "/"); !named[url] && task.StoredFile(name) != "" {
-					left = append(left, leftCopy{url, at.name, task.WorkflowID(flow), states[path.Dir(name)]})
-				}
-			}
-		}
-	})
-	return left
-}
-
-// namedCopies are the URLs of those that the catalogue names.
-func (s *storm) namedCopies() map[string]bool {
-	named := make(map[string]bool)
-	for _, f := range s.queue.files() {
-		for _, replica := range f.Replicas {
-			named[replica.URL] = true
-		}
-		for _, bad := range f.Bad { // one that a good one may be, under another URL, goes with the file, as all do while there is none
-			if len(f.Replicas) == 0 || slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return task.CopyName(r.URL) == task.CopyName(bad.URL) }) {
-				named[bad.URL] = true
-			}
-		}
-	}
-	return named
 }

@@ -1,0 +1,89 @@
+package world
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// leftover is a copy on a storage element that the catalogue does not name.
+type leftover struct {
+	url   string
+	site  task.Site
+	flow  task.WorkflowID
+	state taskqueue.AttemptState // of the attempt that has stored it
+}
+
+type leftovers []leftover
+
+// awaitStorage wants no copy to stay on a storage element that the catalogue does not
+// name: what others than the winners have stored is gone, also what was stored by attempts
+// of which nobody has told the queue. It returns when the queue looks again for what
+// pilots have stored that were taken for dead and lived on; 0: nothing is left.
+func (s *storm) awaitStorage() (again taskqueue.Instant) {
+	if s.restored() {
+		return 0 // of what the copy did not know, nobody knows
+	}
+	left := s.world.leftovers(s.flows)
+	for end := s.now() + restLimit; len(left) > 0 && s.now() < end; left = s.world.leftovers(s.flows) {
+		s.run(20 * time.Second)
+	}
+	now := s.queue.clock()
+	left = slices.DeleteFunc(left, func(l leftover) bool {
+		at := s.queue.workflow(l.flow).LookAgain
+		again = max(again, at)
+		return at > now
+	})
+	left.judge(s.judge)
+	return again
+}
+
+func (left leftovers) judge(judge Judge) {
+	for _, l := range left {
+		judge.Errorf("%s is left on the storage of %s by an attempt in state %d", l.url, l.site, l.state)
+	}
+}
+
+func (w *world) leftovers(flows []task.WorkflowID) (left leftovers) {
+	w.queue.atAGlance(func() {
+		named, states := namedCopies(w.queue.files()), make(map[string]taskqueue.AttemptState) // by the names of attempts' folders
+		for _, flow := range flows {
+			for _, state := range w.queue.tasks(flow) {
+				for _, attempt := range w.queue.attempts(state.ID) {
+					states[path.Dir(task.StorageName(attempt.Outcome.Attempt, "x"))] = attempt.State
+				}
+			}
+		}
+		for _, at := range w.sites {
+			for _, url := range slices.Sorted(maps.Keys(at.stored)) {
+				name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
+				if flow, _, _ := strings.Cut(name, "/"); !named[url] && task.StoredFile(name) != "" {
+					left = append(left, leftover{url, at.name, task.WorkflowID(flow), states[path.Dir(name)]})
+				}
+			}
+		}
+	})
+	return left
+}
+
+// namedCopies are the URLs of those that a catalogue names.
+func namedCopies(files []taskqueue.FileRecord) map[string]bool {
+	named := make(map[string]bool)
+	for i := range files {
+		f := &files[i]
+		for _, replica := range f.Replicas {
+			named[replica.URL] = true
+		}
+		for _, bad := range f.Bad { // one that a good one may be, under another URL, goes with the file, as all do while there is none
+			if len(f.Replicas) == 0 || slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return task.CopyName(r.URL) == task.CopyName(bad.URL) }) {
+				named[bad.URL] = true
+			}
+		}
+	}
+	return named
+}
