@@ -25,8 +25,8 @@ type Received struct {
 // to it could not be sent.
 type Disconnected struct{ Peer task.PeerID }
 
-// Dialled answers a Dial. Refused tells that the other host answered, and that nobody
-// listens at the port there: the process has gone.
+// Dialled answers a Dial. Refused tells that the other host says that nobody listens at
+// the port there.
 type Dialled struct {
 	Peer        task.PeerID
 	OK, Refused bool

@@ -148,7 +148,7 @@ func (c *catalogue) namer(except task.LFN, url string) *FileRecord {
 func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named []task.Replica, err error) {
 	defer catch(&err)
 	q := r.open(t)
-	for _, replica := range read(t.Files().Garbage(limit, append(slices.Clip(except), nowhere, again)...)) {
+	for _, replica := range read(t.Files().Garbage(limit, append(slices.Clip(except), nowhere)...)) {
 		if q.catalogue.namer("", replica.URL) != nil {
 			named = append(named, replica)
 		} else {

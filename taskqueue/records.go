@@ -36,9 +36,9 @@ type WorkflowRetention struct {
 	Keep    bool // its user wants its intermediates kept
 	Cleared bool // copies of its intermediates have gone
 	Deleted bool // it is being cleared away: for users it is gone
-	// LookAgain is when the folders of its tasks are looked through for a second time for
-	// what nobody told; 0: they were not for a first time, or will not be.
-	LookAgain Instant
+	// SecondLook is when the folders of its tasks are to be looked through for a second
+	// time for what nobody told; 0: not before a first time, or never.
+	SecondLook Instant
 }
 
 // Total is the number of tasks.

@@ -99,6 +99,9 @@ type WorkflowTable interface {
 	// the given id ("" from the start, ErrWorkflowGone if it is gone); an owner or
 	// a name of "" means any.
 	List(owner, name string, after task.WorkflowID, limit int) ([]Workflow, error)
+	// ToLookAt returns those whose SecondLook has come by an instant, the earliest
+	// first, at most limit.
+	ToLookAt(by Instant, limit int) ([]Workflow, error)
 }
 
 // TaskTable keeps descriptions and states of tasks.

@@ -43,11 +43,11 @@ func (l *lifecycle) closeWorkflow(w *Workflow) {
 	l.workflows.touch(w.ID)
 	switch over := w.Over(); {
 	case over && w.Ended.IsZero():
-		w.Ended, w.Closed, w.LookAgain = l.Wall, l.Clock, 0
+		w.Ended, w.Closed = l.Wall, l.Clock
 		l.closed = append(l.closed, w.ID)
 		l.Effects.tellOfEnd(w)
 	case !over && !w.Ended.IsZero():
-		w.Ended, w.Closed = time.Time{}, 0
+		w.Ended, w.Closed, w.SecondLook = time.Time{}, 0, 0
 	}
 }
 

@@ -15,12 +15,9 @@ import (
 // may live all the same, as one that was stopped for an hour does, and go on storing
 // until it is heard and refused, or to its declared end: then they are listed once more.
 
-// These stand for the site in entries of the garbage that are a workflow's id: what
-// its tasks have left is to be looked for.
-const (
-	nowhere task.Site = ""
-	again   task.Site = "(again)" // once who was taken for dead has reached its declared end
-)
+// nowhere is the site of those entries of the garbage that are a workflow's id: what
+// its tasks have left is to be looked for, for the first time.
+const nowhere task.Site = ""
 
 // saveClosed notes the workflows that were closed in this turn.
 func (l *lifecycle) saveClosed() {
@@ -29,44 +26,48 @@ func (l *lifecycle) saveClosed() {
 	if l.config.Workflow.LookFor == 0 {
 		return // nobody looks
 	}
-	saveAll(entriesOf(nowhere, closed...), l.Files().AddGarbage)
+	saveAll(entriesOf(closed...), l.Files().AddGarbage)
 }
 
-func entriesOf(list task.Site, ids ...task.WorkflowID) []task.Replica {
-	return keysOf(ids, func(id *task.WorkflowID) task.Replica { return task.Replica{Site: list, URL: string(*id)} })
+func entriesOf(ids ...task.WorkflowID) []task.Replica {
+	return keysOf(ids, func(id *task.WorkflowID) task.Replica { return task.Replica{Site: nowhere, URL: string(*id)} })
 }
 
 // Untidy lists workflows whose copies on storage elements are to be compared with what
-// the queue knows, the oldest entry first, at most limit for the first time and as many
-// for the second, with those on the lists of which nothing can be left. Nothing is told
-// of a workflow that was just closed.
+// the queue knows, for the first time, the oldest entry first, and for the second, each at
+// most limit; with those on the list of which nothing can be left. Nothing is told of a
+// workflow that was just closed.
 func (r *Rules) Untidy(t *Turn, limit int) (untidy, clean []task.WorkflowID, err error) {
 	defer catch(&err)
 	sites := read(t.Sites().All())
-	others := append(keysOf(sites, func(s *SiteRecord) task.Site { return s.Name }), again)
-	page := read(t.Files().Garbage(limit, others...))
-	others[len(others)-1] = nowhere
-	page = append(page, read(t.Files().Garbage(limit, others...))...)
+	page := read(t.Files().Garbage(limit, keysOf(sites, func(s *SiteRecord) task.Site { return s.Name })...))
 	for _, entry := range page {
-		if entry.Site != nowhere && entry.Site != again {
+		if entry.Site != nowhere {
 			continue // of a site that was removed
 		}
 		id := task.WorkflowID(entry.URL)
-		found := read(t.Workflows().Load(id))
-		if len(found) == 0 || found[0].Closed == 0 {
-			clean = append(clean, id)
-			continue
-		}
-		w, silent := &found[0], r.Config.Lease.TTL+r.Config.Site.Pilot.AbsentAfter // until all dead count as such
-		switch {
-		case entry.Site == again && t.Clock < w.LookAgain, t.Clock.Sub(w.Closed) < silent:
-		case len(w.suspects(sites)) == 0:
-			clean = append(clean, id)
-		default:
+		switch due, anything := r.Config.looksFor(t, id, sites); {
+		case !due:
+		case anything:
 			untidy = append(untidy, id)
+		default:
+			clean = append(clean, id)
 		}
 	}
-	return untidy, clean, nil
+	again := read(t.Workflows().ToLookAt(t.Clock, limit))
+	return append(untidy, keysOf(again, func(w *Workflow) task.WorkflowID { return w.ID })...), clean, nil
+}
+
+// looksFor tells whether it can be said whether anything is to be looked for of a workflow
+// for the first time, and whether it is. Nothing is of one that is gone or goes on, nor if
+// no pilot was lost by the time at which all dead count as such.
+func (c *Config) looksFor(t *Turn, id task.WorkflowID, sites []SiteRecord) (due, anything bool) {
+	found := read(t.Workflows().Load(id))
+	if len(found) == 0 || found[0].Closed == 0 {
+		return true, false
+	}
+	w := &found[0]
+	return t.Clock.Sub(w.Closed) >= c.Lease.TTL+c.Site.Pilot.AbsentAfter, len(w.suspects(sites)) > 0
 }
 
 // suspects are the sites that have lost a pilot since a workflow was submitted, or have
@@ -75,44 +76,61 @@ func (w *Workflow) suspects(sites []SiteRecord) []SiteRecord {
 	return slices.DeleteFunc(slices.Clone(sites), func(s SiteRecord) bool { return s.SE == "" || s.Untold < w.Last })
 }
 
-// Tidied takes workflows off their list. One whose folders were looked through for the
-// first time is put on the other while a pilot that was taken for dead may go on storing.
-func (r *Rules) Tidied(t *Turn, ids ...task.WorkflowID) (err error) {
+// Clean takes workflows off the list of which nothing can be left.
+func (r *Rules) Clean(t *Turn, ids ...task.WorkflowID) (err error) {
 	defer catch(&err)
-	saveAll(append(entriesOf(nowhere, ids...), entriesOf(again, ids...)...), t.Files().DropGarbage)
-	if len(ids) == 0 {
-		return nil
-	}
 	sites := read(t.Sites().All())
-	for _, w := range read(t.Workflows().Load(ids...)) {
-		if w.Closed == 0 || w.LookAgain != 0 {
-			continue
-		}
-		for _, s := range w.suspects(sites) {
-			w.LookAgain = max(w.LookAgain, s.DeadUntil)
-		}
-		if w.LookAgain > t.Clock {
-			check(t.Workflows().Save(w))
-			check(t.Files().AddGarbage(entriesOf(again, w.ID)...))
-		}
-	}
+	ids = slices.DeleteFunc(ids, func(id task.WorkflowID) bool {
+		due, anything := r.Config.looksFor(t, id, sites)
+		return !due || anything
+	})
+	saveAll(entriesOf(ids...), t.Files().DropGarbage)
 	return nil
 }
 
-// TidyLater puts a workflow to the end of its list: a storage element did not answer.
-// Where that has been so for long it is taken off.
-func (r *Rules) TidyLater(t *Turn, id task.WorkflowID) (err error) {
+// Tidied ends a look at a workflow that began at an instant. The first one is followed by
+// a second if a pilot that was taken for dead could go on storing then.
+func (r *Rules) Tidied(t *Turn, id task.WorkflowID, began Instant) (err error) {
 	defer catch(&err)
-	saveAll(append(entriesOf(nowhere, id), entriesOf(again, id)...), t.Files().DropGarbage)
 	found := read(t.Workflows().Load(id))
-	if len(found) == 0 || t.Clock.Sub(max(found[0].Closed, found[0].LookAgain)) > r.Config.Site.Pilot.LateFor {
+	if len(found) > 0 && found[0].Closed > began {
+		return nil // it has ended once more since, and has an entry for that
+	}
+	check(t.Files().DropGarbage(entriesOf(id)...))
+	if len(found) == 0 || found[0].Closed == 0 {
 		return nil
 	}
-	list := nowhere
-	if found[0].LookAgain != 0 {
-		list = again
+	w := &found[0]
+	if w.SecondLook != 0 {
+		w.SecondLook = 0
+		return t.Workflows().Save(*w)
 	}
-	return t.Files().AddGarbage(entriesOf(list, id)...)
+	for _, s := range w.suspects(read(t.Sites().All())) {
+		w.SecondLook = max(w.SecondLook, s.DeadUntil)
+	}
+	if w.SecondLook <= began {
+		return nil
+	}
+	return t.Workflows().Save(*w)
+}
+
+// TidyLater has a look at a workflow begin anew, after the others: a storage element did
+// not answer. Where that has been so for long nobody looks any more.
+func (r *Rules) TidyLater(t *Turn, id task.WorkflowID) (err error) {
+	defer catch(&err)
+	found, pilots := read(t.Workflows().Load(id)), r.Config.Site.Pilot
+	if len(found) > 0 && found[0].SecondLook != 0 {
+		w := &found[0]
+		if w.SecondLook = t.Clock.Add(tidyLooks); t.Clock.Sub(w.Closed) > pilots.MaxLifetime+pilots.LateFor {
+			w.SecondLook = 0
+		}
+		return t.Workflows().Save(*w)
+	}
+	check(t.Files().DropGarbage(entriesOf(id)...))
+	if len(found) == 0 || t.Clock.Sub(found[0].Closed) > pilots.LateFor {
+		return nil
+	}
+	return t.Files().AddGarbage(entriesOf(id)...)
 }
 
 // Folder is a place where attempts of a task may have stored what nobody told.

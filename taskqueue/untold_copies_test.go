@@ -25,7 +25,7 @@ func (g *grid) untidy() (folders []taskqueue.Folder) {
 			}
 			folders = append(folders, page...)
 		}
-		return g.rules.Tidied(t, clean...)
+		return g.rules.Clean(t, clean...)
 	})
 	return folders
 }
@@ -117,7 +117,7 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 	if len(g.untidy()) != 1 {
 		t.Error("a workflow whose storage element does not answer is forgotten")
 	}
-	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w, turn.Clock) })
 	if found := g.untidy(); len(found) != 0 {
 		t.Errorf("a tidy workflow is looked at again at once: %+v", found)
 	}
@@ -142,68 +142,124 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 	}
 }
 
+// looks are the workflows whose folders are listed, and each of them is looked through.
+func (g *grid) looks() (untidy []task.WorkflowID) {
+	g.t.Helper()
+	g.must(func(t *taskqueue.Turn) (err error) {
+		untidy, _, err = g.rules.Untidy(t, 100)
+		return err
+	})
+	for _, id := range untidy {
+		g.must(func(t *taskqueue.Turn) error { return g.rules.Tidied(t, id, t.Clock) })
+	}
+	return untidy
+}
+
 // A pilot that was taken for dead may have been stopped, and store what it has made as
 // soon as it goes on: the folders are looked through once more after its declared end,
 // and after that of no pilot that has died since.
 func TestFoldersAreLookedThroughAgainWhenTheDeadHaveReachedTheirEnd(t *testing.T) {
 	g, a, w, _ := ended(t, dies)
-	silent := g.rules.Config.Lease.TTL + g.rules.Config.Site.Pilot.AbsentAfter
+	pilots := g.rules.Config.Site.Pilot
+	silent, ends := g.rules.Config.Lease.TTL+pilots.AbsentAfter, pilots.MaxLifetime+pilots.DeadAfterEnd // of one that declares none
 	g.tick(silent)
-	if len(g.untidy()) != 1 {
-		t.Fatal("nothing is looked for")
+	if found := g.looks(); !slices.Equal(found, []task.WorkflowID{w}) {
+		t.Fatalf("first look: %v", found)
 	}
-	tidied := func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) }
-	g.must(tidied)
-	ends := g.rules.Config.Site.Pilot.MaxLifetime + g.rules.Config.Site.Pilot.DeadAfterEnd // after it registered
 	g.tick(ends - silent - time.Minute)
-	if found := g.untidy(); len(found) != 0 {
-		t.Errorf("before the end: %+v", found)
+	if found := g.looks(); len(found) != 0 {
+		t.Errorf("before the end: %v", found)
 	}
 	a.next.Departed = []task.Departure{{Pilot: a.join("peer9", 1).id, Dead: true, Reason: "not heard"}}
 	a.sync()
 	g.tick(time.Minute)
-	if found := g.untidy(); len(found) != 1 || found[0].Task.Workflow() != w {
-		t.Errorf("after the end: %+v", found)
-	}
 	g.must(func(turn *taskqueue.Turn) error { return g.rules.TidyLater(turn, w) })
-	if len(g.untidy()) != 1 {
-		t.Error("a workflow whose storage element does not answer is forgotten")
+	if found := g.looks(); len(found) != 0 {
+		t.Errorf("a storage element that does not answer is asked at once: %v", found)
 	}
-	g.must(tidied)
+	g.tick(time.Hour)
+	if found := g.untidy(); len(found) == 0 || found[0].Task.Workflow() != w {
+		t.Errorf("folders after the end: %+v", found)
+	}
+	if found := g.looks(); !slices.Equal(found, []task.WorkflowID{w}) {
+		t.Errorf("second look: %v", found)
+	}
 	g.tick(2 * ends)
-	if found := g.untidy(); len(found) != 0 {
-		t.Errorf("a third time: %+v", found)
+	if found := g.looks(); len(found) != 0 {
+		t.Errorf("third look: %v", found)
+	}
+}
+
+// What is stored while the folders are being looked through, by a pilot that reaches its
+// declared end meanwhile, may be where was looked before.
+func TestAPilotThatEndsDuringALookHasAnotherOneFollow(t *testing.T) {
+	g, _, w, _ := ended(t, dies)
+	began := g.clock
+	g.tick(g.rules.Config.Site.Pilot.MaxLifetime + g.rules.Config.Site.Pilot.DeadAfterEnd)
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w, began) })
+	if found := g.looks(); !slices.Equal(found, []task.WorkflowID{w}) {
+		t.Errorf("looked at: %v", found)
 	}
 }
 
 // A workflow that has lost what it was to make, and ends again, is looked at as if for the
-// first time.
+// first time: whatever was under way of the look at its first end.
 func TestFoldersOfAWorkflowThatEndsAgainAreLookedThroughAnew(t *testing.T) {
-	g, a, w, won := ended(t, dies)
-	silent := g.rules.Config.Lease.TTL + g.rules.Config.Site.Pilot.AbsentAfter
-	g.tick(silent)
-	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
+	for name, before := range map[string]func(g *grid) taskqueue.Instant{
+		"after the first look":      func(g *grid) taskqueue.Instant { g.looks(); return 0 },
+		"during the first look":     func(g *grid) taskqueue.Instant { return g.clock },
+		"before the list was taken": func(g *grid) taskqueue.Instant { return 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, a, w, won := ended(t, dies)
+			pilots := g.rules.Config.Site.Pilot
+			silent := g.rules.Config.Lease.TTL + pilots.AbsentAfter
+			g.tick(silent)
+			began := before(g)
+			for range 2 {
+				a.bad(a.file(task.Qualify(w, "dir/x")).File, a.members[0])
+				g.tick(time.Minute)
+			}
+			if open := g.workflow(w); open.Closed != 0 {
+				t.Fatalf("it is over although what it was to make is lost: %+v", open)
+			}
+			a.sync()
+			next := a.start(won.id.Task, a.members[0])
+			a.end(next.id.Task, a.succeed(next))
+			a.sync()
+			a.upload(task.Qualify(w, "dir/x"))
+			a.sync()
+			if began != 0 {
+				g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w, began) })
+			}
+			g.tick(silent)
+			for _, look := range []string{"first", "second"} {
+				if found := g.looks(); !slices.Equal(found, []task.WorkflowID{w}) {
+					t.Errorf("%s look after the second end: %v", look, found)
+				}
+				g.tick(pilots.MaxLifetime + pilots.DeadAfterEnd)
+			}
+			if found := g.looks(); len(found) != 0 {
+				t.Errorf("third look: %v", found)
+			}
+		})
+	}
+}
+
+// What was found clean is taken off the list only if it still is: it may have ended once
+// more, or lost a pilot.
+func TestWhatWasCleanMayNotBeWhenItIsTakenOffTheList(t *testing.T) {
+	g, a, w, _ := ended(t, nothing)
 	for range 2 {
-		a.bad(a.file(task.Qualify(w, "dir/x")).File, a.members[0])
-		g.tick(time.Minute)
+		g.tick(g.rules.Config.Lease.TTL * 2 / 3)
+		a.sync()
+		g.crews["B"].sync()
 	}
-	if open := g.workflow(w); open.Closed != 0 {
-		t.Fatalf("it is over although what it was to make is lost: %+v", open)
-	}
+	a.next.Departed = []task.Departure{{Pilot: a.members[0].id, Dead: true, Reason: "not heard"}}
 	a.sync()
-	next := a.start(won.id.Task, a.members[0])
-	a.end(next.id.Task, a.succeed(next))
-	a.sync()
-	a.upload(task.Qualify(w, "dir/x"))
-	a.sync()
-	g.tick(silent)
-	if found := g.untidy(); len(found) == 0 || found[0].Task != won.id.Task {
-		t.Errorf("after the second end of %+v: %+v", g.workflow(w), found)
-	}
-	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
-	g.tick(g.rules.Config.Site.Pilot.MaxLifetime + g.rules.Config.Site.Pilot.DeadAfterEnd)
-	if found := g.untidy(); len(found) == 0 || found[0].Task != won.id.Task {
-		t.Errorf("long after the second end of %+v: %+v", g.workflow(w), found)
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Clean(turn, w) })
+	if found := g.looks(); !slices.Equal(found, []task.WorkflowID{w}) {
+		t.Errorf("looked at: %v", found)
 	}
 }
 
@@ -229,7 +285,7 @@ func TestOnlyUntoldCopiesAreDeleted(t *testing.T) {
 		})
 		return n
 	}
-	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w, turn.Clock) })
 	if n := tidy(won.id.Task, won.id, other); n != 1 {
 		t.Errorf("%d attempts, want 1", n)
 	}
@@ -258,7 +314,7 @@ func TestACopyOfWhatIsLostAndNotNeededIsDeleted(t *testing.T) {
 			return err
 		})
 	}
-	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w) })
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Tidied(turn, w, turn.Clock) })
 	if tidy(); len(g.waste()) != 0 {
 		t.Errorf("to be deleted while the catalogue has it: %v", g.waste())
 	}

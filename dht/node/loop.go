@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"time"
 
@@ -191,9 +192,20 @@ func (n *Node) dial(a dht.Dial) {
 		}
 		n.loop.Post(func() {
 			delete(n.dialling, m.Peer)
-			n.step(dht.Dialled{Peer: m.Peer, OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED)})
+			n.step(dht.Dialled{Peer: m.Peer, OK: err == nil, Refused: refused(err)})
 		})
 	})
+}
+
+// refused tells whether nobody listens at any address at which a member was dialled. Where
+// it can have been at several, others may have named false ones.
+func refused(err error) bool {
+	var dialled *swarm.DialError
+	if errors.As(err, &dialled) {
+		other := func(e swarm.TransportError) bool { return !errors.Is(e.Cause, syscall.ECONNREFUSED) }
+		return len(dialled.DialErrors) > 0 && dialled.Skipped == 0 && !slices.ContainsFunc(dialled.DialErrors, other)
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // disconnected hears from libp2p that a connection ended. One that nobody relies on was

@@ -3,7 +3,7 @@
 // overlay, stages in, has payloads run, uploads outputs, and drains before the pilot's
 // lifetime ends.
 //
-// It opens no disk and runs no process. The Parts that it works with are made for it
+// It opens no cache and runs no process. The Parts that it works with are made for it
 // between the two calls: package workernode makes them on a worker node.
 //
 // Inside, the work is divided among types that own their state; none has the Agent,

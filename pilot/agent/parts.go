@@ -13,7 +13,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// Place is what a registration names of the place where a pilot is.
+// Place is what a registration names of the worker node.
 type Place struct {
 	DataURL string // where other pilots fetch files
 	Walls   task.Walls

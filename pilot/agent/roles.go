@@ -152,9 +152,6 @@ func (r *roles) observed(now worker.PilotChanged) {
 // cacheChanged tells both roles what has come into the cache or left it.
 func (r *roles) cacheChanged(keys []task.FileKey, now message.CacheReport) {
 	r.loop.Post(func() {
-		if r.worker == nil { // the cache is opened first
-			return
-		}
 		r.stepWorker(worker.CacheChanged{Keys: keys, Cache: now})
 		var change master.OwnCache
 		for _, key := range keys {

@@ -20,8 +20,11 @@ type leftQueue struct {
 }
 
 func (q *leftQueue) Leave(ctx context.Context, leaving Leaving) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	q.left = append(q.left, leaving)
-	return ctx.Err()
+	return nil
 }
 
 // A pilot whose parts cannot be made is in no list of the queue for long, and one that was

@@ -238,7 +238,7 @@ func (e elements) Put(output message.Output, done func(url string)) {
 		if s.drops {
 			s.spoilt[url] = true
 		} else {
-			s.stored[url] = made
+			s.stored[url], s.storedAt[url] = made, e.node.now()
 		}
 		if s.mute {
 			url = ""

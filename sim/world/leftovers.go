@@ -13,18 +13,20 @@ import (
 
 // leftover is a copy on a storage element that the catalogue does not name.
 type leftover struct {
-	url   string
-	site  task.Site
-	flow  task.WorkflowID
-	state taskqueue.AttemptState // of the attempt that has stored it
+	url    string
+	site   task.Site
+	flow   task.WorkflowID
+	state  taskqueue.AttemptState // of the attempt that has stored it
+	stored time.Duration          // when
 }
 
 type leftovers []leftover
 
 // awaitStorage wants no copy to stay on a storage element that the catalogue does not
 // name: what others than the winners have stored is gone, also what was stored by attempts
-// of which nobody has told the queue. It returns when the queue looks again for what
-// pilots have stored that were taken for dead and lived on; 0: nothing is left.
+// of which nobody has told the queue. It returns when the queue looks for a second time,
+// for what pilots have stored since the first that were taken for dead and lived on; 0:
+// nothing is left.
 func (s *storm) awaitStorage() (again taskqueue.Instant) {
 	if s.restored() {
 		return 0 // of what the copy did not know, nobody knows
@@ -35,9 +37,9 @@ func (s *storm) awaitStorage() (again taskqueue.Instant) {
 	}
 	now := s.queue.clock()
 	left = slices.DeleteFunc(left, func(l leftover) bool {
-		at := s.queue.workflow(l.flow).LookAgain
-		again = max(again, at)
-		return at > now
+		second := s.queue.workflow(l.flow).SecondLook
+		again = max(again, second)
+		return second > now && l.stored > s.queue.looked[l.flow]
 	})
 	left.judge(s.judge)
 	return again
@@ -63,7 +65,7 @@ func (w *world) leftovers(flows []task.WorkflowID) (left leftovers) {
 			for _, url := range slices.Sorted(maps.Keys(at.stored)) {
 				name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
 				if flow, _, _ := strings.Cut(name, "/"); !named[url] && task.StoredFile(name) != "" {
-					left = append(left, leftover{url, at.name, task.WorkflowID(flow), states[path.Dir(name)]})
+					left = append(left, leftover{url, at.name, task.WorkflowID(flow), states[path.Dir(name)], at.storedAt[url]})
 				}
 			}
 		}

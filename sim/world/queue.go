@@ -25,9 +25,10 @@ type queue struct {
 	config taskqueue.Config
 	away   bool // nobody answers, and its clock stands still
 	stood  time.Duration
-	gone   time.Duration // since when it is away, or its disk takes nothing
-	lag    time.Duration // that its disk takes for a commit
-	skew   time.Duration // by which its wall clock is wrong
+	gone   time.Duration                     // since when it is away, or its disk takes nothing
+	lag    time.Duration                     // that its disk takes for a commit
+	skew   time.Duration                     // by which its wall clock is wrong
+	looked map[task.WorkflowID]time.Duration // when a workflow's folders were last looked through
 
 	glance     *taskqueue.Turn    // that all reads share for now
 	flow       taskqueue.Workflow // that was looked at last
@@ -37,7 +38,7 @@ type queue struct {
 
 func newQueue(w *world, config taskqueue.Config) *queue {
 	config.Site.MarkEvery = serving.MarkEvery(config) // as the product's server does
-	q := &queue{timeline: w.timeline, world: w, disk: newDisk(), config: config}
+	q := &queue{timeline: w.timeline, world: w, disk: newDisk(), config: config, looked: make(map[task.WorkflowID]time.Duration)}
 	q.link = link{timeline: w.timeline, queue: q}
 	q.open()
 	return q

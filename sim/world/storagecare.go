@@ -56,7 +56,7 @@ func (q *queue) tidy() {
 		untidy, clean, err = q.Rules.Untidy(t, 100)
 		return err
 	})
-	q.must(func(t *taskqueue.Turn) error { return q.Rules.Tidied(t, clean...) })
+	q.must(func(t *taskqueue.Turn) error { return q.Rules.Clean(t, clean...) })
 	for _, id := range untidy {
 		q.tidyWorkflow(id)
 	}
@@ -85,7 +85,8 @@ func (q *queue) tidyWorkflow(id task.WorkflowID) {
 			return err
 		})
 		if after == 0 {
-			q.must(func(t *taskqueue.Turn) error { return q.Rules.Tidied(t, id) })
+			q.must(func(t *taskqueue.Turn) error { return q.Rules.Tidied(t, id, t.Clock) })
+			q.looked[id] = q.now()
 			return
 		}
 	}

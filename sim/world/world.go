@@ -64,18 +64,19 @@ type playing struct {
 
 // site is a site with its storage element.
 type site struct {
-	world  *world
-	name   task.Site
-	stored map[string]task.Produced // by URL
-	down   bool                     // the storage element does not answer
-	drops  bool                     // it says that it has stored what it has not
-	lies   bool                     // it gives other bytes than what it has: an HTML page with status 200
-	mute   bool                     // it takes files, and nobody hears that it has
-	slow   time.Duration            // that it takes longer for every file
-	spoilt map[string]bool          // copies that it has lost or damaged
-	begun  int                      // attempts that have begun here
-	speaks uint32                   // the protocol of pilots that are started from now on
-	coming int                      // pilots of the next release that may not join yet
+	world    *world
+	name     task.Site
+	stored   map[string]task.Produced // by URL
+	storedAt map[string]time.Duration // when pilots did
+	down     bool                     // the storage element does not answer
+	drops    bool                     // it says that it has stored what it has not
+	lies     bool                     // it gives other bytes than what it has: an HTML page with status 200
+	mute     bool                     // it takes files, and nobody hears that it has
+	slow     time.Duration            // that it takes longer for every file
+	spoilt   map[string]bool          // copies that it has lost or damaged
+	begun    int                      // attempts that have begun here
+	speaks   uint32                   // the protocol of pilots that are started from now on
+	coming   int                      // pilots of the next release that may not join yet
 	// deleted lists what the queue has deleted.
 	deleted []string
 	// undone lists what it had deleted when it was put back to a copy: until
@@ -145,7 +146,7 @@ func (t *timeline) runUntil(limit time.Duration, holds func() bool) bool {
 
 // addSite adds a site that has a storage element, unless change takes it away.
 func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *site {
-	s := &site{world: w, name: name, stored: make(map[string]task.Produced), spoilt: make(map[string]bool)}
+	s := &site{world: w, name: name, stored: make(map[string]task.Produced), storedAt: make(map[string]time.Duration), spoilt: make(map[string]bool)}
 	record := taskqueue.SiteRecord{Name: name, SiteSettings: taskqueue.SiteSettings{SE: "file:///" + string(name), RemoteRead: true}}
 	if change != nil {
 		change(&record)

@@ -30,6 +30,7 @@ type untold struct {
 
 // place is how far the look at a workflow's folders has come.
 type place struct {
+	began  taskqueue.Instant
 	after  uint64
 	missed *reluctance // of an element that has not answered on the way
 }
@@ -51,7 +52,7 @@ func (u *untold) look(ctx context.Context) error {
 		return err
 	})
 	if err == nil && len(clean) > 0 {
-		err = u.turns.update(ctx, func(t *taskqueue.Turn) error { return u.turns.rules.Tidied(t, clean...) })
+		err = u.turns.update(ctx, func(t *taskqueue.Turn) error { return u.turns.rules.Clean(t, clean...) })
 	}
 	maps.DeleteFunc(u.places, func(id task.WorkflowID, _ place) bool { return !slices.Contains(untidy, id) })
 	for _, id := range untidy {
@@ -69,11 +70,14 @@ func (u *untold) look(ctx context.Context) error {
 func (u *untold) tidy(ctx context.Context, id task.WorkflowID, end time.Time) error {
 	at := u.places[id]
 	if at.after == 0 {
-		at.missed = nil
+		at = place{}
 	}
 	for time.Now().Before(end) {
 		var folders []taskqueue.Folder
 		err := u.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+			if at.began == 0 {
+				at.began = t.Clock
+			}
 			folders, at.after, err = u.turns.rules.Untold(t, id, at.after)
 			return err
 		})
@@ -97,7 +101,7 @@ func (u *untold) tidy(ctx context.Context, id task.WorkflowID, end time.Time) er
 		}
 		u.places[id] = at
 		if at.after == 0 {
-			return u.tidied(ctx, id, at.missed != nil)
+			return u.tidied(ctx, id, at)
 		}
 	}
 	return nil
@@ -120,15 +124,15 @@ func (u *untold) judge(ctx context.Context, id task.WorkflowID, found []taskqueu
 }
 
 // tidied ends the look at a workflow, or puts it off.
-func (u *untold) tidied(ctx context.Context, id task.WorkflowID, missed bool) error {
-	if !missed {
+func (u *untold) tidied(ctx context.Context, id task.WorkflowID, at place) error {
+	if at.missed == nil {
 		delete(u.places, id)
 	}
 	return u.turns.update(ctx, func(t *taskqueue.Turn) error {
-		if missed {
+		if at.missed != nil {
 			return u.turns.rules.TidyLater(t, id)
 		}
-		return u.turns.rules.Tidied(t, id)
+		return u.turns.rules.Tidied(t, id, at.began)
 	})
 }
 

@@ -30,7 +30,8 @@ var calls = map[string]func(*draws) step{
 		return func(tx taskqueue.Tx) (any, error) { return tx.Meta().Next(name, n) }
 	},
 	"save workflow": call(taskqueue.Tx.Workflows, taskqueue.WorkflowTable.Save, just(func(d *draws) taskqueue.Workflow {
-		return taskqueue.Workflow{ID: d.flow(), Key: one(d, "key", someKeys...), Name: one(d, "name", someKeys...), Owner: one(d, "owner", someKeys...), Parts: d.number()}
+		return taskqueue.Workflow{ID: d.flow(), Key: one(d, "key", someKeys...), Name: one(d, "name", someKeys...), Owner: one(d, "owner", someKeys...), Parts: d.number(),
+			WorkflowRetention: taskqueue.WorkflowRetention{SecondLook: one(d, "second look", taskqueue.Instant(0), 1, 2, 3)}}
 	})),
 	"delete workflow": call(taskqueue.Tx.Workflows, taskqueue.WorkflowTable.Delete, someOf("workflows", someFlows)),
 	"add tasks":       addTasks, "add more tasks": addTasks, "add still more tasks": addTasks,

@@ -74,6 +74,9 @@ func (d *dumper) records(tx taskqueue.Tx) {
 	workflows, attempts, leases, pilots := tx.Workflows(), tx.Attempts(), tx.Leases(), tx.Pilots()
 	note[[]taskqueue.Workflow](d, "workflows")(workflows.Load(someFlows...))
 	note[[]taskqueue.Workflow](d, "newest workflows")(workflows.List("", "", "", 10))
+	for by := range taskqueue.Instant(4) {
+		note[[]taskqueue.Workflow](d, "workflows to look at")(workflows.ToLookAt(by, 10))
+	}
 	for _, key := range someKeys {
 		note[task.WorkflowID](d, "workflow by key", key)(workflows.ByKey(key))
 		note[[]taskqueue.Workflow](d, "workflows of", key)(workflows.List(key, "", "", 10))

@@ -66,6 +66,16 @@ func (t modelWorkflows) ByKey(key string) (id task.WorkflowID, err error) {
 	return id, nil
 }
 
+func (t modelWorkflows) ToLookAt(by taskqueue.Instant, limit int) (found []taskqueue.Workflow, err error) {
+	for _, workflow := range t.all {
+		if workflow.SecondLook != 0 && workflow.SecondLook <= by {
+			found = append(found, workflow)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b taskqueue.Workflow) int { return cmp.Compare(a.SecondLook, b.SecondLook) })
+	return head(found, limit), nil
+}
+
 func (t modelWorkflows) List(owner, name string, after task.WorkflowID, limit int) (found []taskqueue.Workflow, err error) {
 	seen := after == ""
 	for _, workflow := range slices.Backward(t.all) {

@@ -83,6 +83,7 @@ const (
 	usage
 	audit
 	revocationsByPilot
+	workflowsToLookAt
 )
 
 var tableNames = [...]string{
@@ -91,7 +92,7 @@ var tableNames = [...]string{
 	"files", "announced", "uses", "uses by reader", "classes", "garbage", "garbage by age",
 	"attempts", "running attempts", "logs", "leases", "leases by site", "leases by expiry", "leases by pilot", "revocations",
 	"sites", "pilots", "pilots by state", "pilots by peer", "grants", "workflows by owner", "workflows by owner and name", "foreign copies", "usage", "audit",
-	"revocations by pilot",
+	"revocations by pilot", "workflows to look at",
 }
 
 func (t Table) String() string {

@@ -26,6 +26,12 @@ var workflowKind = kind[task.WorkflowID, taskqueue.Workflow]{
 		{workflowsByOwnerAndName, func(n uint64, w *taskqueue.Workflow) []key {
 			return []key{text(w.Owner).text(w.Name).number(n)}
 		}},
+		{workflowsToLookAt, func(n uint64, w *taskqueue.Workflow) []key {
+			if w.SecondLook == 0 {
+				return nil
+			}
+			return []key{number(uint64(w.SecondLook)).number(n)}
+		}},
 	},
 }
 
@@ -40,6 +46,10 @@ func (t workflowTable) ByKey(name string) (task.WorkflowID, error) {
 		return "", err
 	}
 	return found[0].ID, nil
+}
+
+func (t workflowTable) ToLookAt(by taskqueue.Instant, limit int) ([]taskqueue.Workflow, error) {
+	return t.by(workflowsToLookAt, Span{Before: number(uint64(by) + 1)}, limit)
 }
 
 func (t workflowTable) List(owner, name string, after task.WorkflowID, limit int) ([]taskqueue.Workflow, error) {
