@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,9 +12,16 @@ import (
 // shower prints a run as `go test` without -v does: the line of each package,
 // and the output of tests that failed or were skipped.
 type shower struct {
-	out  io.Writer
-	held map[testName]*strings.Builder // output of tests that have not ended
+	out        io.Writer
+	held       map[testName]*strings.Builder // output of tests that have not ended
+	complaints []string                      // of tests that failed, a few of each
 }
+
+// mostComplaints bounds those of one test that are repeated at the end of a run.
+const mostComplaints = 8
+
+// complaint is a line by which a test says something from a line of its source.
+var complaint = regexp.MustCompile(`(?m)^ +(\w+\.go:\d+: .*)$`)
 
 type testName struct{ pkg, test string }
 
@@ -37,7 +45,10 @@ func (s *shower) add(e event) {
 		s.held[name].WriteString(e.Output)
 	case e.Test == "" && e.Action == "fail":
 		s.release(e.Package)
-	case e.Action == "fail" || e.Action == "skip":
+	case e.Action == "fail":
+		s.complain(name)
+		s.releaseTest(name)
+	case e.Action == "skip":
 		s.releaseTest(name)
 	case e.Action == "pass":
 		delete(s.held, name)
@@ -64,6 +75,18 @@ func (s *shower) releaseTest(name testName) {
 	}
 }
 
+// complain notes what a failed test has said: its output may be long, and the first lines
+// tell most.
+func (s *shower) complain(name testName) {
+	text := s.held[name]
+	if text == nil {
+		return
+	}
+	for _, line := range complaint.FindAllStringSubmatch(text.String(), mostComplaints) {
+		s.complaints = append(s.complaints, name.test+": "+line[1])
+	}
+}
+
 func (s *shower) print(text string) {
 	// A terminal that went away is no reason to fail the tests.
 	_, _ = fmt.Fprint(s.out, text)
@@ -80,6 +103,9 @@ func show(events io.Reader, keep, out io.Writer) (*record, error) {
 		return nil, err
 	}
 	printer.print("\n")
+	for _, line := range printer.complaints {
+		printer.print(line + "\n")
+	}
 	for _, name := range summary.SkippedTests {
 		printer.print("skipped: " + name + "\n")
 	}

@@ -57,7 +57,7 @@ func TestShowPrintsWhatMatters(t *testing.T) {
 		"ok  \tm/good\t0.010s\n", "FAIL\tm/bad\t9.000s\n", "?   \tm/bare\t[no test files]\n",
 		"c.go:7: got 1, want 2", "panic: test timed out", "b.go:1: no such machine",
 		"x.go:3:1: syntax error", "FAIL\tm/broken [build failed]\n", "go: a line that is not an event\n",
-		"skipped: m/good.TestB\n", "failed: m/bad\n", "failed: m/broken\n",
+		"\n\nTestC/one: c.go:7: got 1, want 2\n", "skipped: m/good.TestB\n", "failed: m/bad\n", "failed: m/broken\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
