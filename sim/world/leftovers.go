@@ -20,56 +20,41 @@ type leftover struct {
 	stored time.Duration          // when
 }
 
-type leftovers []leftover
-
-// awaitStorage wants no copy to stay on a storage element that the catalogue does not
+// judgeLeftovers wants no copy to stay on a storage element that the catalogue does not
 // name: what others than the winners have stored is gone, also what was stored by attempts
-// of which nobody has told the queue. It returns when the queue looks for a second time,
-// for what pilots have stored since the first that were taken for dead and lived on; 0:
-// nothing is left.
-func (s *storm) awaitStorage() (again taskqueue.Instant) {
+// of which nobody has told the queue. What a pilot that was taken for dead and lived on has
+// stored after the first look at its workflow may stay until the second. It returns when
+// the last of these is; 0: nothing is left.
+func (s *storm) judgeLeftovers() (second taskqueue.Instant) {
 	if s.restored() {
 		return 0 // of what the copy did not know, nobody knows
 	}
-	left := s.world.leftovers(s.flows)
-	for end := s.now() + restLimit; len(left) > 0 && s.now() < end; left = s.world.leftovers(s.flows) {
-		s.run(20 * time.Second)
+	for _, l := range s.world.leftovers(s.flows) {
+		next := s.queue.workflow(l.flow).SecondLook
+		if second = max(second, next); next <= s.queue.clock() || l.stored <= s.queue.looked[l.flow] {
+			s.judge.Errorf("%s is left on the storage of %s by an attempt in state %d", l.url, l.site, l.state)
+		}
 	}
-	now := s.queue.clock()
-	left = slices.DeleteFunc(left, func(l leftover) bool {
-		second := s.queue.workflow(l.flow).SecondLook
-		again = max(again, second)
-		return second > now && l.stored > s.queue.looked[l.flow]
-	})
-	left.judge(s.judge)
-	return again
+	return second
 }
 
-func (left leftovers) judge(judge Judge) {
-	for _, l := range left {
-		judge.Errorf("%s is left on the storage of %s by an attempt in state %d", l.url, l.site, l.state)
+func (w *world) leftovers(flows []task.WorkflowID) (left []leftover) {
+	named, states := namedCopies(w.queue.files()), make(map[string]taskqueue.AttemptState) // by the names of attempts' folders
+	for _, flow := range flows {
+		for _, state := range w.queue.tasks(flow) {
+			for _, attempt := range w.queue.attempts(state.ID) {
+				states[path.Dir(task.StorageName(attempt.Outcome.Attempt, "x"))] = attempt.State
+			}
+		}
 	}
-}
-
-func (w *world) leftovers(flows []task.WorkflowID) (left leftovers) {
-	w.queue.atAGlance(func() {
-		named, states := namedCopies(w.queue.files()), make(map[string]taskqueue.AttemptState) // by the names of attempts' folders
-		for _, flow := range flows {
-			for _, state := range w.queue.tasks(flow) {
-				for _, attempt := range w.queue.attempts(state.ID) {
-					states[path.Dir(task.StorageName(attempt.Outcome.Attempt, "x"))] = attempt.State
-				}
+	for _, at := range w.sites {
+		for _, url := range slices.Sorted(maps.Keys(at.stored)) {
+			name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
+			if flow, _, _ := strings.Cut(name, "/"); !named[url] && task.StoredFile(name) != "" {
+				left = append(left, leftover{url, at.name, task.WorkflowID(flow), states[path.Dir(name)], at.storedAt[url]})
 			}
 		}
-		for _, at := range w.sites {
-			for _, url := range slices.Sorted(maps.Keys(at.stored)) {
-				name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
-				if flow, _, _ := strings.Cut(name, "/"); !named[url] && task.StoredFile(name) != "" {
-					left = append(left, leftover{url, at.name, task.WorkflowID(flow), states[path.Dir(name)], at.storedAt[url]})
-				}
-			}
-		}
-	})
+	}
 	return left
 }
 

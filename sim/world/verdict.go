@@ -33,7 +33,8 @@ func (s *storm) verdict() {
 		c.judgeHistory()
 	}
 	s.comesToRest(s.judgeRest)
-	lookedFor := s.awaitStorage()
+	var second taskqueue.Instant
+	s.comesToRest(func() { second = s.judgeLeftovers() })
 	if !s.runUntil(agreeLimit, s.agrees) {
 		s.judge.Errorf("pilots of a site have another master than the queue")
 	}
@@ -47,9 +48,9 @@ func (s *storm) verdict() {
 	})
 	s.stopsCancelled()
 	s.retriesInTime()
-	if lookedFor > s.queue.clock() { // last: all pilots have reached their declared end by then
-		s.run(lookedFor.Sub(s.queue.clock()) + 2*garbageTime)
-		s.world.leftovers(s.flows).judge(s.judge)
+	if second > 0 { // last: all pilots have reached their declared end by then
+		s.run(max(0, second.Sub(s.queue.clock())) + 2*garbageTime)
+		s.judgeLeftovers()
 		return
 	}
 	s.clearsAway()
